@@ -6,7 +6,7 @@ mod admin;
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use aplomb::lease::ADMIN;
+use aplomb::leadership::ADMIN_ANNOTATION;
 use kube::Client;
 use serde_json::Value;
 
@@ -74,7 +74,7 @@ pub(crate) async fn operators(cluster: &ClusterClient, given: &[String]) -> Resu
 async fn by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTreeSet<String> {
     let address = |lease: &Value| {
         let notes = lease.pointer("/metadata/annotations")?;
-        notes[ADMIN].as_str().map(str::to_owned)
+        notes[ADMIN_ANNOTATION].as_str().map(str::to_owned)
     };
     // Several operators of one process have one address.
     let addresses: BTreeSet<String> = leases.iter().filter_map(address).collect();
@@ -127,7 +127,7 @@ async fn leases(client: &Client) -> kube::Result<Vec<Value>> {
     let ours = |lease: &Value| {
         let noted = lease
             .pointer("/metadata/annotations")
-            .is_some_and(|all| all[ADMIN].is_string());
+            .is_some_and(|all| all[ADMIN_ANNOTATION].is_string());
         noted || OPERATORS.contains(&text(lease, "/metadata/name"))
     };
     Ok(all.into_iter().filter(ours).collect())

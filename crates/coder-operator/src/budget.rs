@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aplomb::budget::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
+use aplomb::ratelimit::{InspectLimiter, LimiterLaneSnapshot, LimiterSnapshot};
 use http::HeaderMap;
 use jiff::Timestamp;
 use tokio::time::Instant;

@@ -70,8 +70,8 @@ impl End {
     /// What the runtime is told.
     pub(crate) fn verdict(self) -> Result<Action> {
         match self {
-            Self::Again(wait) => Ok(Action::Recheck(wait)),
-            Self::Rejected { reason, message } => Ok(Action::rejected(&reason, message)),
+            Self::Again(wait) => Ok(Action::RequeueAfter(wait)),
+            Self::Rejected { reason, message } => Ok(Action::reject(&reason, message)),
             Self::Unavailable(why) => Err(Error::new(Pushed::Unavailable, why)),
         }
     }

@@ -32,25 +32,25 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
         let office = run.clone();
         async move { reconcile(&secret, &cx, &office).await }
     })
-    .within(opaque(namespace))
+    .in_scope(opaque(namespace))
     // Its finalizers and its deletion pass any lens.
-    .lens(Predicate::comparing(|_, _| true))
-    .silent()
+    .predicate(Predicate::unless_same(|_, _| true))
+    .without_status()
     // Also where managedFields name another writer: a Secret restored from a backup.
     .finalizer(TOKEN_FINALIZER)
     .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(&keys_of(it)))
     .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(&proxies_of(it)))
     .watches::<CoderProvisioner>(
         scope.clone(),
-        Predicate::comparing(|old, new| keys_of(old) == keys_of(new)),
+        Predicate::unless_same(|old, new| keys_of(old) == keys_of(new)),
         |object, _| keys_of(object),
     )
     .watches::<CoderWorkspaceProxy>(
         scope,
-        Predicate::comparing(|old, new| proxies_of(old) == proxies_of(new)),
+        Predicate::unless_same(|old, new| proxies_of(old) == proxies_of(new)),
         |object, _| proxies_of(object),
     )
-    .poked_by(&office.secrets, "record")
+    .triggered_by(&office.secrets, "record")
     .resync(SELDOM)
 }
 
@@ -67,19 +67,19 @@ async fn reconcile(
 ) -> Result<Action> {
     let key = View::meta(&**secret).key();
     let name = key.to_string();
-    let needed = !cx.cache::<CoderProvisioner>()?.by(NEEDED, &name).is_empty()
+    let needed = !cx.cache::<CoderProvisioner>()?.by_index(NEEDED, &name).is_empty()
         || !cx
             .cache::<CoderWorkspaceProxy>()?
-            .by(NEEDED, &name)
+            .by_index(NEEDED, &name)
             .is_empty()
         || office.desk.is_wanted(&key);
     let going = secret.metadata.deletion_timestamp.is_some();
     match (needed, is_held(secret)) {
-        (true, false) if !going => cx.finalizer(TOKEN_FINALIZER).await?,
-        (false, true) => cx.release(TOKEN_FINALIZER).await?,
+        (true, false) if !going => cx.add_finalizer(TOKEN_FINALIZER).await?,
+        (false, true) => cx.remove_finalizer(TOKEN_FINALIZER).await?,
         _ => {}
     }
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 fn names(secrets: &[ObjectKey]) -> Vec<String> {

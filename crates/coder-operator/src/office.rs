@@ -143,7 +143,7 @@ impl CoderContext {
     pub(crate) fn want(&self, who: &Object, secret: Option<ObjectKey>) {
         self.desk.set_wanted(who, secret.clone());
         if let Some(secret) = secret {
-            self.secrets.poke(&secret);
+            self.secrets.enqueue(&secret);
         }
     }
 
@@ -160,7 +160,7 @@ impl CoderContext {
     pub(crate) fn forget(&self, who: &Object) {
         self.servers.forget(who);
         let wanted = self.desk.forget(who);
-        wanted.into_iter().for_each(|it| self.secrets.poke(&it));
+        wanted.into_iter().for_each(|it| self.secrets.enqueue(&it));
         self.telemetry.emit(ObjectRemoved { object: who });
     }
 }

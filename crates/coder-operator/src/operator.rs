@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
-use aplomb::budget::{self, LimiterRegistry};
+use aplomb::ratelimit::{self, LimiterRegistry};
 use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 use aplomb_http_client::transport;
@@ -61,7 +61,7 @@ pub struct CoderDeps {
     /// Where the operator is shown.
     pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub server: Option<ratelimit::ApiServerLimits>,
     /// Where the operator counts.
     pub coder: CoderMetrics,
 }
@@ -111,13 +111,13 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
         desk: ObjectStates::default(),
     };
     let metrics = MetricsSource::new(move |registry| parts.coder.register(registry));
-    let engine = Engine::new(NAME, client).settings(|set| {
+    let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
-        set.server = parts.server;
-        set.budgets = shelf;
+        set.admin_registry = parts.board;
+        set.api_limits = parts.server;
+        set.limiters = shelf;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
         set.clock = parts.clock;
@@ -133,8 +133,8 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
 fn tell(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
     Arc::new(move |who| match who.kind {
-        "CoderProvisioner" => provisioners.poke(&who.key),
-        _ => proxies.poke(&who.key),
+        "CoderProvisioner" => provisioners.enqueue(&who.key),
+        _ => proxies.enqueue(&who.key),
     })
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn server(
     let kind = kinds::CONTROL_PLANE_READY;
     match access {
         Err(denied) if denied.no_server => {
-            Some(Condition::no(kind, denied.reason, &*denied.message))
+            Some(Condition::new_false(kind, denied.reason, &*denied.message))
         }
         Err(_) => None,
         Ok(access) => {
@@ -29,7 +29,7 @@ pub(crate) fn server(
                 matches!(it, CallErrorClass::Server | CallErrorClass::NoAnswer)
             });
             Some(match silent {
-                Some(error) => Condition::no(
+                Some(error) => Condition::new_false(
                     kind,
                     reasons::SERVER_UNREACHABLE,
                     format!(
@@ -37,7 +37,7 @@ pub(crate) fn server(
                         access.url, error.endpoint
                     ),
                 ),
-                None => Condition::yes(
+                None => Condition::new_true(
                     kind,
                     reasons::CONTROL_PLANE_AVAILABLE,
                     format!("the server is {}", access.url),
@@ -55,10 +55,10 @@ pub(crate) fn access(
     let kind = kinds::OPERATOR_ACCESS_READY;
     match access {
         Err(denied) if denied.no_server => None,
-        Err(denied) => Some(Condition::no(kind, denied.reason, &*denied.message)),
+        Err(denied) => Some(Condition::new_false(kind, denied.reason, &*denied.message)),
         Ok(access) => Some(
             match refusal(hindrances, |it| it == CallErrorClass::Token) {
-                Some(_) => Condition::no(
+                Some(_) => Condition::new_false(
                     kind,
                     reasons::TOKEN_REJECTED,
                     format!(
@@ -66,7 +66,7 @@ pub(crate) fn access(
                         access.url, access.binding.token_secret_ref.name
                     ),
                 ),
-                None => Condition::yes(
+                None => Condition::new_true(
                     kind,
                     reasons::ACCESS_READY,
                     "there is a token for the server",

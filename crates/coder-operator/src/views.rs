@@ -119,7 +119,7 @@ mod tests {
             "status": { "url": "u", "operatorAccessReady": true,
                 "operatorTokenSecretRef": { "name": "n", "key": "k" } },
         });
-        for (path, object) in aplomb::nulls::each_nulled(&plane) {
+        for (path, object) in aplomb::nulls::null_variants(&plane) {
             let read = aplomb::nulls::read::<ControlPlaneView>(&object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }

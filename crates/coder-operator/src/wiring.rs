@@ -46,7 +46,7 @@ pub(crate) fn naming<K: Kind>(
     key: &ObjectKey,
     by_plane: fn(&K) -> bool,
 ) -> Vec<ObjectKey> {
-    let found = all.by(BY_NAME, &format!("{kind} {key}"));
+    let found = all.by_index(BY_NAME, &format!("{kind} {key}"));
     let mut keys: Vec<_> = found.iter().map(|it| View::meta(&**it).key()).collect();
     if kind == "secret" {
         let here =
@@ -72,14 +72,14 @@ pub(crate) fn say<K: Kind>(
 ) {
     cx.status(status);
     // What an earlier step of this pass still waited for may be done.
-    cx.retract(RECONCILING);
+    cx.remove_condition(RECONCILING);
     for condition in conditions {
         cx.condition(condition.clone());
     }
     for note in notes {
         if !told.contains(note) {
             told.push(note.clone());
-            cx.event(note.clone());
+            cx.publish_event(note.clone());
         }
     }
 }

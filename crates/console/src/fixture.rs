@@ -1,9 +1,9 @@
 //! A process with something of everything, for tests: fixed values at a fixed moment.
 
 use aplomb::admin::{self, DebugState, KindCounters};
-use aplomb::budget::{LimiterLaneSnapshot, LimiterSnapshot};
+use aplomb::ratelimit::{LimiterLaneSnapshot, LimiterSnapshot};
 use aplomb::journal::{JournalEntry, JournalLine};
-use aplomb::lease;
+use aplomb::leadership;
 use aplomb::{ErrorClass, ObjectRef};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -187,8 +187,8 @@ fn budget(target: &str, capacity: f64, reserve: f64, shared: f64) -> LimiterSnap
     }
 }
 
-fn lease(name: &str) -> lease::LeaseStatus {
-    lease::LeaseStatus {
+fn lease(name: &str) -> leadership::LeaseStatus {
+    leadership::LeaseStatus {
         lease: format!("aplomb-system/{name}"),
         identity: "replica-1".to_owned(),
         leading: true,

@@ -56,7 +56,7 @@ impl LocalService {
     fn serve(&self, listener: TcpListener) {
         let answer = self.answer.clone();
         let router = Router::new().fallback(async move || answer);
-        let task = self.tasks.start(async move {
+        let task = self.tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::error!(%error, "The local service ended");
             }

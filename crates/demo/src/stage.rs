@@ -148,7 +148,7 @@ struct Start<'a> {
 impl Start<'_> {
     /// Starts a part that lives until the end.
     fn part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
-        let task: TaskHandle<Result<()>> = self.tasks.start(work);
+        let task: TaskHandle<Result<()>> = self.tasks.spawn(work);
         self.running.push(Box::pin(async move {
             let ended = task.join().await.context("it panicked");
             ended.and_then(|ended| ended).context(name)

@@ -119,11 +119,11 @@ impl Act<'_> {
                 .collect(),
             annotations: [(annotation(&self.world.name), term)].into(),
         };
-        match self.cx.relabel::<V>(&key, &change).await {
+        match self.cx.patch_metadata::<V>(&key, &change).await {
             // It is gone, and its labels with it; its watch may be slower to say so than we ask.
             Err(error) if error.class() == ErrorClass::Missing && !wanted => {
                 if let Some(seen) = seen {
-                    cache.deleted(&key, seen.meta().uid);
+                    cache.record_delete(&key, seen.meta().uid);
                 }
                 Ok(())
             }

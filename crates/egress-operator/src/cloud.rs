@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::budget::LimiterRegistry;
+use aplomb::ratelimit::LimiterRegistry;
 use aplomb::{Clock, ObjectKey, Telemetry};
 use tokio::time::Instant;
 

@@ -61,20 +61,20 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
     controller
         .watches::<TokenSecretView>(
             within(Some(&office.namespace)),
-            Predicate::comparing(TokenSecretView::holds_as),
+            Predicate::unless_same(TokenSecretView::holds_as),
             |secret, all| referring(all, secret.meta().name),
         )
-        .watches_if_possible::<Lease>(
+        .watches_optional::<Lease>(
             vantage::scope(&office.namespace),
-            Predicate::fields(|lease: &Lease| lease.metadata.annotations.clone()),
+            Predicate::changed_by(|lease: &Lease| lease.metadata.annotations.clone()),
             |_, all| {
                 keys(all, |egress| {
                     egress.spec.health.signal == HealthSignal::Probe
                 })
             },
         )
-        .poked_by(&office.poke, "probe")
-        .forgets(move |key| farewell.forget(key))
+        .triggered_by(&office.poke, "probe")
+        .on_deleted(move |key| farewell.forget(key))
         .deadline(PASS)
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
     );
     vantage::controller(shared).watches::<NodeView>(
         Scope::default(),
-        Predicate::fields(NodeView::addresses),
+        Predicate::changed_by(NodeView::addresses),
         move |node, _| concerned.concerned(node),
     )
 }
@@ -119,12 +119,12 @@ fn nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Contro
     controller
         .watches::<NodeView>(
             Scope::default(),
-            Predicate::comparing(move |old, new| noise.noise(old, new)),
+            Predicate::unless_same(move |old, new| noise.noise(old, new)),
             move |node, _| concerned.concerned(node),
         )
-        .watches_if_possible::<CiliumNodeView>(
+        .watches_optional::<CiliumNodeView>(
             Scope::default(),
-            Predicate::fields(|node: &CiliumNodeView| node.metadata.labels.clone()),
+            Predicate::changed_by(|node: &CiliumNodeView| node.metadata.labels.clone()),
             |node, all| carrying(all, node),
         )
 }
@@ -134,9 +134,9 @@ fn prepared(
     office: &EgressContext,
 ) -> Controller<StableEgress> {
     let own = office.namespace.clone();
-    controller.watches_if_possible::<PodView>(
+    controller.watches_optional::<PodView>(
         within(office.pods.as_deref()),
-        Predicate::fields(|pod: &PodView| {
+        Predicate::changed_by(|pod: &PodView| {
             (
                 pod.metadata.labels.clone(),
                 pod.ready_on().map(str::to_owned),
@@ -204,7 +204,7 @@ async fn reconcile(
     let pods = cx.cache::<PodView>()?.freshness().synced;
     if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
         // Nobody would look prepared.
-        return Ok(Action::Recheck(Duration::from_secs(1)));
+        return Ok(Action::RequeueAfter(Duration::from_secs(1)));
     }
     let account = office.account(egress, cx.cache::<TokenSecretView>()?);
     let observer = Observer {
@@ -221,14 +221,14 @@ async fn reconcile(
         say(cx, &plan, &mut told);
         office.took(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
-            return Ok(Action::Recheck(plan.again));
+            return Ok(Action::RequeueAfter(plan.again));
         };
         if Instant::now() + STEP > cx.deadline() {
-            return Ok(Action::Recheck(Duration::ZERO));
+            return Ok(Action::RequeueAfter(Duration::ZERO));
         }
         if is_write(step) && last.as_ref() == Some(step) {
             // It was accepted and changed nothing: somebody undoes or drops what we write.
-            return Ok(Action::Recheck(IN_VAIN));
+            return Ok(Action::RequeueAfter(IN_VAIN));
         }
         let act = Act {
             cx,
@@ -254,7 +254,7 @@ fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     status.conditions.clear();
     cx.status(&status);
     for kind in OURS {
-        cx.retract(kind);
+        cx.remove_condition(kind);
     }
     for condition in &plan.conditions {
         cx.condition(condition.clone());
@@ -262,7 +262,7 @@ fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     for note in &plan.notes {
         if !told.contains(note) {
             told.push(note.clone());
-            cx.event(note.clone());
+            cx.publish_event(note.clone());
         }
     }
 }

@@ -104,7 +104,7 @@ pub async fn run(
     let _names = match client {
         Some(client) if named => {
             let engine = names::engine(client, slots.clone());
-            Some(tasks.vital("names", async move {
+            Some(tasks.spawn_critical("names", async move {
                 if let Err(error) = engine.run(stop.cancelled_owned()).await {
                     tracing::error!(%error, "Addresses are no longer looked up");
                 }

@@ -38,7 +38,7 @@ impl Observer<'_> {
     /// A cache is missing, which is a defect of the wiring.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let now = self.office.uptime();
-        let term = self.cx.term();
+        let term = self.cx.leader_term();
         let since = self.office.memories.since(term, now);
         let whose = StateKey {
             key: self.key,

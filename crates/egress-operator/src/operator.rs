@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
-use aplomb::budget::{self, LimiterRegistry};
+use aplomb::ratelimit::{self, LimiterRegistry};
 use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
@@ -70,7 +70,7 @@ pub struct EgressDeps {
     /// Where the operator is shown.
     pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub server: Option<ratelimit::ApiServerLimits>,
     /// Where the operator counts.
     pub egress: EgressMetrics,
 }
@@ -129,13 +129,13 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         token_file: settings.token_file.clone(),
     };
     let metrics = MetricsSource::new(move |registry| parts.egress.register(registry));
-    let engine = Engine::new(NAME, client).settings(|set| {
+    let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
-        set.server = parts.server;
-        set.budgets = budgets;
+        set.admin_registry = parts.board;
+        set.api_limits = parts.server;
+        set.limiters = budgets;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
         set.clock = parts.clock;
@@ -157,7 +157,7 @@ fn prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> No
             });
         }
         if outcome.before != Some(outcome.failures) {
-            poke.poke(key);
+            poke.enqueue(key);
         }
     })
 }

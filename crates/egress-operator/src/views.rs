@@ -296,7 +296,7 @@ mod tests {
     fn reads_nulls<V: View>(mut object: serde_json::Value) {
         object["metadata"] = json!({ "name": "x", "finalizers": ["f"], "labels": { "a": "b" },
             "ownerReferences": [{ "apiVersion": "v1", "kind": "K", "name": "o", "uid": "u" }] });
-        for (path, object) in aplomb::nulls::each_nulled(&object) {
+        for (path, object) in aplomb::nulls::null_variants(&object) {
             let read = aplomb::nulls::read::<V>(&object);
             assert!(read.is_ok_and(|it| it.meta().name == "x"), "{path}");
         }

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 const KEYS: usize = 200_000;
 const WORKERS: u16 = 16;
-const AT_LEAST: f64 = 40.0;
+const MIN_SPEEDUP: f64 = 40.0;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
 
 /// The least time that each needed for all keys: the run that was disturbed least.
 struct Drained {
-    ours: Duration,
+    runtime: Duration,
     applier: Duration,
     scheduler: Duration,
 }
@@ -76,7 +76,7 @@ fn drained(criterion: &mut Criterion) -> Drained {
         least
     };
     let drained = Drained {
-        ours: least("aplomb", &|| timed(|| drain(queue(), &keys))),
+        runtime: least("aplomb", &|| timed(|| drain(queue(), &keys))),
         applier: least("kube-rs", &|| kube_applier(&store)),
         scheduler: kube_scheduler(&store).min(kube_scheduler(&store)),
     };
@@ -99,7 +99,7 @@ fn completed(criterion: &mut Criterion) -> [Duration; 4] {
         let mut once = || {
             queue.push(&hot, Lane::Input, RunReason::Changed, Duration::ZERO);
             let run = queue.pop(Duration::ZERO).expect("it was pushed");
-            queue.finish(run.ticket, NextRun::Idle, Duration::ZERO)
+            queue.complete(run.ticket, NextRun::Idle, Duration::ZERO)
         };
         let mut least = Duration::MAX;
         group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
@@ -135,7 +135,7 @@ fn verdict(drained: &Drained, completed: [Duration; 4]) -> ExitCode {
     }
     let grows = completed[3] > 3 * completed[0];
     let per_second = |time: Duration| KEYS as f64 / time.as_secs_f64();
-    let (ours, kube) = (per_second(drained.ours), per_second(drained.applier));
+    let (ours, kube) = (per_second(drained.runtime), per_second(drained.applier));
     let bare = per_second(drained.scheduler);
     println!(
         "kube-rs, the bare scheduler: {bare:.0}/s, ratio {:.1}",
@@ -143,8 +143,8 @@ fn verdict(drained: &Drained, completed: [Duration; 4]) -> ExitCode {
     );
     let ratio = ours / kube;
     println!("queue: {ours:.0} dispatches/s, kube-rs: {kube:.0}/s, ratio {ratio:.1}");
-    if ratio < AT_LEAST || grows {
-        eprintln!("the ratio is below {AT_LEAST}, or the cost of a completion grows");
+    if ratio < MIN_SPEEDUP || grows {
+        eprintln!("the ratio is below {MIN_SPEEDUP}, or the cost of a completion grows");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -177,7 +177,7 @@ fn drain(mut queue: FairQueue<ObjectKey>, keys: &[ObjectKey]) {
         }
         for run in running.drain(..) {
             async { black_box(&run.key) }.now_or_never();
-            queue.finish(run.ticket, NextRun::Idle, now);
+            queue.complete(run.ticket, NextRun::Idle, now);
             runs += 1;
         }
     }
@@ -264,13 +264,13 @@ fn runtime() -> tokio::runtime::Runtime {
 
 /// The time this thread spent on it, so that others on the machine do not count.
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {
-    let start = spent();
+    let start = cpu_time();
     black_box(work());
-    spent().saturating_sub(start)
+    cpu_time().saturating_sub(start)
 }
 
 /// The processor time of this thread where the system tells it (Linux), the clock elsewhere.
-fn spent() -> Duration {
+fn cpu_time() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = told.and_then(|text| text.split(' ').next()?.parse().ok());
     nanos.map_or_else(|| START.elapsed(), Duration::from_nanos)

@@ -42,7 +42,7 @@ pub struct PageStatus {
 async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     if page.spec.title.is_empty() {
         let fix = "spec.title is empty: give the page a title";
-        return Ok(Action::rejected("NoTitle", fix));
+        return Ok(Action::reject("NoTitle", fix));
     }
     let html = format!("<h1>{}</h1><p>{}</p>", page.spec.title, page.spec.text);
     cx.apply(ConfigMap {
@@ -56,12 +56,12 @@ async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     })
     .await?;
     cx.status(json!({ "words": page.spec.text.split_whitespace().count() }));
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// Which kind is reconciled, and which children are watched for changes.
 pub fn controller() -> Controller<Page> {
-    Controller::new("page", reconcile).owns::<ConfigMap>(Predicate::everything())
+    Controller::new("page", reconcile).owns::<ConfigMap>(Predicate::always())
 }
 
 /// The operator, ready to run with any client.

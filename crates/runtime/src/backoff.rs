@@ -56,7 +56,7 @@ impl Default for BackoffPolicy {
 impl BackoffPolicy {
     /// A wait that is always the same.
     #[must_use]
-    pub fn flat(wait: Duration) -> Self {
+    pub fn constant(wait: Duration) -> Self {
         Self {
             base: wait,
             factor: 1.0,
@@ -69,7 +69,7 @@ impl BackoffPolicy {
 
     /// The same, between other waits.
     #[must_use]
-    pub fn between(self, base: Duration, cap: Duration) -> Self {
+    pub fn with_range(self, base: Duration, cap: Duration) -> Self {
         Self { base, cap, ..self }
     }
 
@@ -93,12 +93,12 @@ impl BackoffPolicy {
         (shortest, longest)
     }
 
-    fn draw(&self, failures: u32, rng: &mut fastrand::Rng) -> Duration {
+    fn sample(&self, failures: u32, rng: &mut fastrand::Rng) -> Duration {
         let (shortest, longest) = self.range(failures);
         shortest + (longest - shortest).mul_f64(rng.f64())
     }
 
-    fn forgiven(&self, quiet: Duration) -> u32 {
+    fn decayed_failures(&self, quiet: Duration) -> u32 {
         match quiet.as_nanos().checked_div(self.decay.as_nanos()) {
             Some(times) => u32::try_from(times).unwrap_or(u32::MAX),
             None => u32::MAX,
@@ -113,13 +113,13 @@ pub struct BackoffPolicies([BackoffPolicy; ErrorClass::ALL.len()]);
 impl BackoffPolicies {
     /// The curve of `class`.
     #[must_use]
-    pub fn of(&self, class: ErrorClass) -> &BackoffPolicy {
+    pub fn for_class(&self, class: ErrorClass) -> &BackoffPolicy {
         &self.0[class as usize]
     }
 
     /// With another curve for `class`.
     #[must_use]
-    pub fn with(mut self, class: ErrorClass, curve: BackoffPolicy) -> Self {
+    pub fn with_policy(mut self, class: ErrorClass, curve: BackoffPolicy) -> Self {
         self.0[class as usize] = curve;
         self
     }
@@ -130,19 +130,19 @@ impl Default for BackoffPolicies {
         let seconds = Duration::from_secs;
         let curve = |class| match class {
             // Only the safety timer: the wait proper ends when the cache has passed the winner.
-            ErrorClass::Conflict => BackoffPolicy::flat(seconds(1)),
+            ErrorClass::Conflict => BackoffPolicy::constant(seconds(1)),
             ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
                 BackoffPolicy::default()
             }
             // Somebody has to delete or rename something first.
-            ErrorClass::Exists => BackoffPolicy::default().between(seconds(5), seconds(60)),
-            ErrorClass::Missing => BackoffPolicy::default().between(seconds(1), seconds(30)),
+            ErrorClass::Exists => BackoffPolicy::default().with_range(seconds(5), seconds(60)),
+            ErrorClass::Missing => BackoffPolicy::default().with_range(seconds(1), seconds(30)),
             // The spec is what has to change, and that is an event; this is in case we were wrong.
             ErrorClass::Invalid => BackoffPolicy {
                 floor: seconds(60),
-                ..BackoffPolicy::default().between(seconds(300), seconds(3_600))
+                ..BackoffPolicy::default().with_range(seconds(300), seconds(3_600))
             },
-            ErrorClass::Fault => BackoffPolicy::default().between(seconds(1), seconds(300)),
+            ErrorClass::Fault => BackoffPolicy::default().with_range(seconds(1), seconds(300)),
         };
         Self(ErrorClass::ALL.map(curve))
     }
@@ -175,17 +175,17 @@ impl Backoff {
 
     /// A run that `by` caused failed with `class`. Gives the time, on the clock of `now`, before which
     /// the key need not try again.
-    pub fn failed(
+    pub fn record_failure(
         &mut self,
         class: ErrorClass,
         by: RunCause,
         now: Duration,
         rng: &mut fastrand::Rng,
     ) -> Duration {
-        let curve = self.curves.of(class);
+        let curve = self.curves.for_class(class);
         let known = self.windows.iter_mut().find(|it| it.class == class);
         let Some(window) = known else {
-            let deadline = now.saturating_add(curve.draw(1, rng));
+            let deadline = now.saturating_add(curve.sample(1, rng));
             self.windows.push(Window {
                 class,
                 failures: 1,
@@ -196,14 +196,14 @@ impl Backoff {
         if by == RunCause::Event && now < window.deadline {
             return window.deadline;
         }
-        let forgiven = curve.forgiven(now.saturating_sub(window.deadline));
+        let forgiven = curve.decayed_failures(now.saturating_sub(window.deadline));
         window.failures = window.failures.saturating_sub(forgiven).saturating_add(1);
-        window.deadline = now.saturating_add(curve.draw(window.failures, rng));
+        window.deadline = now.saturating_add(curve.sample(window.failures, rng));
         window.deadline
     }
 
     /// What fails with `class` has worked: the next failure is a first one.
-    pub fn succeeded(&mut self, class: ErrorClass) {
+    pub fn record_success(&mut self, class: ErrorClass) {
         self.windows.retain(|window| window.class != class);
     }
 

@@ -4,13 +4,13 @@
 //! how the pass ended. Nothing here may differ between two passes that found the same world: a
 //! time or a counter in a status makes every pass write, and every write a pass.
 
-mod conclude;
+mod resolve;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::conclude::{PassOutcome, conclude};
+pub use self::resolve::{PassOutcome, resolve_conditions};
 
 /// The object does what its spec asks for, as last proven.
 pub const READY: &str = "Ready";
@@ -20,7 +20,7 @@ pub const RECONCILING: &str = "Reconciling";
 pub const STALLED: &str = "Stalled";
 
 /// The longest message a condition may have by the API's own rule.
-const LONGEST_MESSAGE: usize = 32_768;
+const MAX_MESSAGE_BYTES: usize = 32_768;
 
 /// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl ConditionStatus {
 
     /// The word the API uses.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",
@@ -60,7 +60,7 @@ impl ConditionStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// Its type, such as `LaneReadiness`.
-    pub kind: String,
+    pub type_: String,
     /// Whether it holds.
     pub status: ConditionStatus,
     /// A CamelCase word for programs.
@@ -79,28 +79,28 @@ impl Condition {
         message: impl Into<String>,
     ) -> Self {
         Self {
-            kind: kind.to_owned(),
+            type_: kind.to_owned(),
             status,
-            reason: word(reason),
-            message: shortened(message.into()),
+            reason: sanitize_reason(reason),
+            message: truncate_message(message.into()),
         }
     }
 
     /// `kind` holds.
     #[must_use]
-    pub fn yes(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new_true(kind: &str, reason: &str, message: impl Into<String>) -> Self {
         Self::new(kind, ConditionStatus::True, reason, message)
     }
 
     /// `kind` does not hold.
     #[must_use]
-    pub fn no(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new_false(kind: &str, reason: &str, message: impl Into<String>) -> Self {
         Self::new(kind, ConditionStatus::False, reason, message)
     }
 
     /// It cannot be told whether `kind` holds.
     #[must_use]
-    pub fn unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
+    pub fn new_unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
         Self::new(kind, ConditionStatus::Unknown, reason, message)
     }
 
@@ -124,7 +124,7 @@ impl Condition {
     #[must_use]
     pub fn stale(what: &str) -> Self {
         let message = format!("{what} has not been heard of for too long to say");
-        Self::unknown(READY, "Stale", message)
+        Self::new_unknown(READY, "Stale", message)
     }
 }
 
@@ -134,36 +134,36 @@ pub struct ConditionChanges {
     /// These hold now.
     pub set: Vec<Condition>,
     /// Conditions of these types go.
-    pub retract: Vec<String>,
+    pub removed: Vec<String>,
 }
 
 impl ConditionChanges {
     /// Asserts a condition in place of any of the same type.
     pub fn set(&mut self, condition: Condition) {
-        self.retract.retain(|kind| *kind != condition.kind);
-        self.set.retain(|other| other.kind != condition.kind);
+        self.removed.retain(|kind| *kind != condition.type_);
+        self.set.retain(|other| other.type_ != condition.type_);
         self.set.push(condition);
     }
 
     /// Takes a condition away.
-    pub fn retract(&mut self, kind: &str) {
-        self.set.retain(|other| other.kind != kind);
-        if !self.retract.iter().any(|other| other == kind) {
-            self.retract.push(kind.to_owned());
+    pub fn remove(&mut self, kind: &str) {
+        self.set.retain(|other| other.type_ != kind);
+        if !self.removed.iter().any(|other| other == kind) {
+            self.removed.push(kind.to_owned());
         }
     }
 
     /// What is asserted of `kind`.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Condition> {
-        self.set.iter().find(|condition| condition.kind == kind)
+        self.set.iter().find(|condition| condition.type_ == kind)
     }
 }
 
 /// Lays `wishes` over the conditions an object has, as JSON of its status. What is not wished
 /// about stays as it is; the transition time moves only where the status does.
 #[must_use]
-pub fn merge(
+pub fn merge_conditions(
     existing: &[Value],
     wishes: &ConditionChanges,
     generation: Option<i64>,
@@ -172,32 +172,32 @@ pub fn merge(
     let kind = |condition: &Value| condition["type"].as_str().unwrap_or_default().to_owned();
     let kept = existing
         .iter()
-        .filter(|condition| !wishes.retract.contains(&kind(condition)));
+        .filter(|condition| !wishes.removed.contains(&kind(condition)));
     let mut merged: Vec<Value> = kept
         .map(|old| match wishes.get(&kind(old)) {
-            Some(new) => written(new, Some(old), generation, now),
+            Some(new) => condition_json(new, Some(old), generation, now),
             None => old.clone(),
         })
         .collect();
-    let fresh = |wish: &&Condition| existing.iter().all(|old| kind(old) != wish.kind);
+    let fresh = |wish: &&Condition| existing.iter().all(|old| kind(old) != wish.type_);
     merged.extend(
         wishes
             .set
             .iter()
             .filter(fresh)
-            .map(|new| written(new, None, generation, now)),
+            .map(|new| condition_json(new, None, generation, now)),
     );
     merged
 }
 
-fn written(new: &Condition, old: Option<&Value>, generation: Option<i64>, now: Timestamp) -> Value {
-    let same = old.filter(|old| old["status"] == new.status.word());
+fn condition_json(new: &Condition, old: Option<&Value>, generation: Option<i64>, now: Timestamp) -> Value {
+    let same = old.filter(|old| old["status"] == new.status.as_str());
     let since = same
         .and_then(|old| old["lastTransitionTime"].as_str())
         .map_or_else(|| whole_seconds(now), str::to_owned);
     let mut condition = json!({
-        "type": new.kind,
-        "status": new.status.word(),
+        "type": new.type_,
+        "status": new.status.as_str(),
         "reason": new.reason,
         "message": new.message,
         "lastTransitionTime": since,
@@ -216,7 +216,7 @@ fn whole_seconds(now: Timestamp) -> String {
 }
 
 /// A reason the API takes: an empty or odd one would have the whole status refused.
-fn word(reason: &str) -> String {
+fn sanitize_reason(reason: &str) -> String {
     let mut word: String = reason
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || *c == '_')
@@ -228,9 +228,9 @@ fn word(reason: &str) -> String {
     word
 }
 
-fn shortened(mut message: String) -> String {
-    if message.len() > LONGEST_MESSAGE {
-        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+fn truncate_message(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE_BYTES {
+        let end = message.floor_char_boundary(MAX_MESSAGE_BYTES);
         message.truncate(end);
     }
     message

@@ -72,15 +72,15 @@ impl<K: Kind> Context<K> {
     /// this controller has not written. [`ErrorClass::Conflict`](crate::ErrorClass::Conflict): this object is
     /// being deleted, or was.
     pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
-        Ok(self.applied(desired).await?.object)
+        Ok(self.apply_with_effect(desired).await?.object)
     }
 
     /// Like [`Self::apply`], and says what had to be done for it.
     ///
     /// # Errors
     /// As [`Self::apply`].
-    pub async fn applied<C: Kind>(&self, desired: C) -> Result<ApplyResult<C>> {
-        self.0.pass.apply(&desired, self.known::<C>()).await
+    pub async fn apply_with_effect<C: Kind>(&self, desired: C) -> Result<ApplyResult<C>> {
+        self.0.pass.apply(&desired, self.live_objects::<C>()).await
     }
 
     /// Like [`Self::applied`], but an object of that name that the cache shows becomes a child of this one
@@ -89,7 +89,7 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// As [`Self::apply`].
     pub async fn adopt<C: Kind>(&self, desired: C) -> Result<ApplyResult<C>> {
-        self.0.pass.adopt(&desired, self.known::<C>()).await
+        self.0.pass.adopt(&desired, self.live_objects::<C>()).await
     }
 
     /// Like [`Self::apply`], but a conflict if another writer was first since the child was read: for
@@ -98,7 +98,7 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// As [`Self::apply`].
     pub async fn apply_locked<C: Kind>(&self, desired: C) -> Result<C> {
-        let known = self.known::<C>();
+        let known = self.live_objects::<C>();
         Ok(self.0.pass.apply_locked(&desired, known).await?.object)
     }
 
@@ -107,9 +107,9 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says.
-    pub async fn share<C: Kind>(&self, desired: C) -> Result<C> {
-        let known = self.known::<C>();
-        Ok(self.0.pass.share(&desired, known).await?.object)
+    pub async fn apply_unowned<C: Kind>(&self, desired: C) -> Result<C> {
+        let known = self.live_objects::<C>();
+        Ok(self.0.pass.apply_unowned(&desired, known).await?.object)
     }
 
     /// Creates an object that only the first may make, such as a claim. It gets no owner, and one of its
@@ -118,7 +118,7 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// As the server says.
     pub async fn create<C: Kind>(&self, object: &C) -> Result<C> {
-        self.0.pass.create(object, self.known::<C>()).await
+        self.0.pass.create(object, self.live_objects::<C>()).await
     }
 
     /// Makes the status of a child say `status`, in every field that it names, where the child's kind
@@ -126,9 +126,9 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says, or somebody else controls the child.
-    pub async fn report<C: Kind>(&self, key: &ObjectKey, status: impl Serialize) -> Result<()> {
-        let known = self.known::<C>();
-        self.0.pass.report::<C>(key, status, known).await
+    pub async fn apply_child_status<C: Kind>(&self, key: &ObjectKey, status: impl Serialize) -> Result<()> {
+        let known = self.live_objects::<C>();
+        self.0.pass.apply_child_status::<C>(key, status, known).await
     }
 
     /// Sets and removes labels and annotations of an object that is not a child of this one, whoever
@@ -137,14 +137,14 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says; a conflict if the object was replaced by another of its name.
-    pub async fn relabel<V: View + Serialize>(
+    pub async fn patch_metadata<V: View + Serialize>(
         &self,
         key: &ObjectKey,
         change: &MetadataPatch,
     ) -> Result<()> {
         let known = self.0.caches.get::<V>();
         let known = known.map(|cache| -> &dyn LiveObjects { cache });
-        self.0.pass.relabel::<V::Kind>(key, change, known).await
+        self.0.pass.patch_metadata::<V::Kind>(key, change, known).await
     }
 
     /// Sets labels and annotations of this object itself; a conflict if another writer was first
@@ -163,7 +163,7 @@ impl<K: Kind> Context<K> {
     /// # Errors
     /// As the server says, or another object controls it.
     pub async fn delete<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
-        self.0.pass.delete::<C>(key, self.known::<C>()).await
+        self.0.pass.delete::<C>(key, self.live_objects::<C>()).await
     }
 
     /// Deletes an object that need not be a child of this one, such as a claim, whoever made it, if it is
@@ -171,8 +171,8 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As [`Self::delete`].
-    pub async fn delete_other<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
-        self.0.pass.delete_other::<C>(key, self.known::<C>()).await
+    pub async fn delete_unowned<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
+        self.0.pass.delete_unowned::<C>(key, self.live_objects::<C>()).await
     }
 
     /// Deletes the children of kind `C` that this controller has written and this pass has not applied,
@@ -189,16 +189,16 @@ impl<K: Kind> Context<K> {
     ///
     /// # Errors
     /// As the server says.
-    pub async fn finalizer(&self, name: &str) -> Result<()> {
-        self.0.pass.finalizer(name).await
+    pub async fn add_finalizer(&self, name: &str) -> Result<()> {
+        self.0.pass.add_finalizer(name).await
     }
 
     /// Lets this object be deleted, as far as `name` is concerned.
     ///
     /// # Errors
     /// As the server says.
-    pub async fn release(&self, name: &str) -> Result<()> {
-        self.0.pass.release_finalizer(name).await
+    pub async fn remove_finalizer(&self, name: &str) -> Result<()> {
+        self.0.pass.remove_finalizer(name).await
     }
 
     /// What the status shall say, conditions apart. Written once, when the pass ends.
@@ -212,18 +212,18 @@ impl<K: Kind> Context<K> {
     }
 
     /// Takes a condition of this object away when the pass ends.
-    pub fn retract(&self, condition: &str) {
-        self.0.pass.retract(condition);
+    pub fn remove_condition(&self, condition: &str) {
+        self.0.pass.remove_condition(condition);
     }
 
     /// This object was deleted, as the server says and its watch does not yet: nothing of it is written when
     /// the pass ends.
-    pub fn gone(&self) {
-        self.0.pass.owner_gone();
+    pub fn object_deleted(&self) {
+        self.0.pass.mark_owner_deleted();
     }
 
     /// Tells people something about this object, in the background and within a budget.
-    pub fn event(&self, note: EventNote) {
+    pub fn publish_event(&self, note: EventNote) {
         self.0.recorder.publish(&*self.0.object, note);
     }
 
@@ -243,7 +243,7 @@ impl<K: Kind> Context<K> {
     /// Which leader this is, counted over all replicas; 0 without leader election. To be left beside
     /// effects on other systems, so that a later leader can tell its own from an earlier one's.
     #[must_use]
-    pub fn term(&self) -> u64 {
+    pub fn leader_term(&self) -> u64 {
         self.0.term
     }
 
@@ -259,7 +259,7 @@ impl<K: Kind> Context<K> {
         self.0.deadline
     }
 
-    fn known<C: Kind>(&self) -> Option<&dyn LiveObjects> {
+    fn live_objects<C: Kind>(&self) -> Option<&dyn LiveObjects> {
         let cache = self.0.caches.get::<C>()?;
         Some(cache)
     }

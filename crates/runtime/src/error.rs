@@ -51,7 +51,7 @@ impl ErrorClass {
 
     /// The CamelCase word that conditions, metrics and logs use.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Conflict => "Conflict",
             Self::Exists => "AlreadyExists",
@@ -69,7 +69,7 @@ impl ErrorClass {
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,
-    what: String,
+    message: String,
     until: Option<Instant>,
     object: Option<(ObjectRef, Option<ResourceVersion>)>,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -81,7 +81,7 @@ impl Error {
     pub fn new(class: ErrorClass, what: impl Into<String>) -> Self {
         Self {
             class,
-            what: what.into(),
+            message: what.into(),
             until: None,
             object: None,
             source: None,
@@ -107,15 +107,15 @@ impl Error {
 
     /// Says on which object the pushback was met, and which version of it had been read.
     #[must_use]
-    pub fn on(mut self, object: ObjectRef, read: Option<ResourceVersion>) -> Self {
+    pub fn with_object(mut self, object: ObjectRef, read: Option<ResourceVersion>) -> Self {
         self.object = Some((object, read));
         self
     }
 
     /// Says what was being done, in front of the cause.
     #[must_use]
-    pub fn while_doing(mut self, what: &str) -> Self {
-        self.what = format!("{what}: {}", self.what);
+    pub fn with_context(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
         self
     }
 
@@ -140,7 +140,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
+        f.write_str(&self.message)
     }
 }
 
@@ -161,11 +161,11 @@ impl From<kube::Error> for Error {
                 // A client inside a client: the inner one's error is what happened.
                 Err(other) => match other.downcast::<kube::Error>() {
                     Ok(inner) => Self::from(*inner),
-                    Err(other) => Self::caused(ErrorClass::Unavailable, other),
+                    Err(other) => Self::with_source(ErrorClass::Unavailable, other),
                 },
             };
         }
-        let class = class_of(&error);
+        let class = classify(&error);
         let words = match &error {
             kube::Error::Api(status)
                 if matches!(class, ErrorClass::Forbidden | ErrorClass::Invalid) =>
@@ -173,16 +173,16 @@ impl From<kube::Error> for Error {
                 let kind = status.details.as_ref().map_or("", |it| &*it.kind);
                 // A webhook's answer does not say what kind of object it was asked about.
                 let unknown = kind.is_empty() && status.message.starts_with("admission webhook ");
-                Some(words_of(
+                Some(status_message(
                     status,
                     unknown || matches!(kind, "secrets" | "Secret"),
                 ))
             }
             _ => None,
         };
-        let mut error = Self::caused(class, Box::new(error));
+        let mut error = Self::with_source(class, Box::new(error));
         if let Some(words) = words {
-            error.what = words;
+            error.message = words;
         }
         error
     }
@@ -196,26 +196,26 @@ impl From<serde_json::Error> for Error {
 
 impl Error {
     /// The same for another who waited for it. The cause stays with the first.
-    pub(crate) fn repeat(&self) -> Self {
+    pub(crate) fn shared_copy(&self) -> Self {
         Self {
             class: self.class,
-            what: self.what.clone(),
+            message: self.message.clone(),
             until: self.until,
             object: self.object.clone(),
             source: None,
         }
     }
 
-    fn caused(class: ErrorClass, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
+    fn with_source(class: ErrorClass, cause: Box<dyn std::error::Error + Send + Sync>) -> Self {
         let mut error = Self::new(class, cause.to_string());
         error.source = Some(cause);
         error
     }
 }
 
-fn class_of(error: &kube::Error) -> ErrorClass {
+fn classify(error: &kube::Error) -> ErrorClass {
     match error {
-        kube::Error::Api(status) => class_of_status(status),
+        kube::Error::Api(status) => classify_status(status),
         kube::Error::SerdeError(_) | kube::Error::BuildRequest(_) => ErrorClass::Fault,
         _ => ErrorClass::Unavailable,
     }
@@ -223,7 +223,7 @@ fn class_of(error: &kube::Error) -> ErrorClass {
 
 /// The class of an answer of an API server.
 #[must_use]
-pub fn class_of_status(status: &Status) -> ErrorClass {
+pub fn classify_status(status: &Status) -> ErrorClass {
     match (status.code, status.reason.as_str()) {
         (409, "AlreadyExists") => ErrorClass::Exists,
         (409, _) => ErrorClass::Conflict,
@@ -238,10 +238,10 @@ pub fn class_of_status(status: &Status) -> ErrorClass {
 
 /// The server's message, where it is a message and fit to be shown. A policy or a webhook may repeat
 /// what it refused, so of a Secret only what the server says of rights and quotas is shown.
-pub(crate) fn words_of(status: &Status, secret: bool) -> String {
+pub(crate) fn status_message(status: &Status, secret: bool) -> String {
     // What kube makes of an answer that is not a Status: the page of a proxy, for instance.
     let page = status.reason == "Failed to parse error data";
-    if page || status.message.is_empty() || (secret && !is_of_names_only(status)) {
+    if page || status.message.is_empty() || (secret && !has_only_names(status)) {
         let reason = if page { "" } else { &status.reason };
         return format!("the server answered {} {reason}", status.code)
             .trim_end()
@@ -250,7 +250,7 @@ pub(crate) fn words_of(status: &Status, secret: bool) -> String {
     status.message.clone()
 }
 
-fn is_of_names_only(status: &Status) -> bool {
+fn has_only_names(status: &Status) -> bool {
     const OWN: [&str; 3] = [
         "User \"",
         "exceeded quota: ",
@@ -272,14 +272,14 @@ mod tests {
 
     #[test]
     fn a_conflict_without_a_reason_is_still_a_conflict() {
-        assert_eq!(class_of_status(&status(409, "")), ErrorClass::Conflict);
-        assert_eq!(class_of_status(&status(404, "")), ErrorClass::Missing);
+        assert_eq!(classify_status(&status(409, "")), ErrorClass::Conflict);
+        assert_eq!(classify_status(&status(404, "")), ErrorClass::Missing);
     }
 
     #[test]
-    fn a_taken_name_is_no_conflict() {
+    fn already_exists_is_not_a_conflict() {
         assert_eq!(
-            class_of_status(&status(409, "AlreadyExists")),
+            classify_status(&status(409, "AlreadyExists")),
             ErrorClass::Exists
         );
     }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_shown_in_the_words_of_the_server() {
+    fn refusal_is_shown_with_the_message_of_the_server() {
         let quota = "configmaps \"a\" is forbidden: exceeded quota: few, requested: configmaps=1, used: configmaps=5, limited: configmaps=5";
         let error = refused(403, "configmaps", quota);
         assert_eq!(error.class(), ErrorClass::Forbidden);

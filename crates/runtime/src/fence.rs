@@ -35,16 +35,16 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 enum Right {
     Open,
-    Until(Instant),
-    Shut,
+    HeldUntil(Instant),
+    Closed,
 }
 
 impl Right {
     fn holds(self, now: Instant) -> bool {
         match self {
             Self::Open => true,
-            Self::Until(deadline) => now < deadline,
-            Self::Shut => false,
+            Self::HeldUntil(deadline) => now < deadline,
+            Self::Closed => false,
         }
     }
 }
@@ -52,17 +52,17 @@ impl Right {
 impl Fence {
     /// A fence for a process that shares its work with nobody.
     #[must_use]
-    pub fn open() -> Self {
-        Self::with(Right::Open)
+    pub fn always_open() -> Self {
+        Self::with_right(Right::Open)
     }
 
     /// A fence that lets nothing through until a lease is held.
     #[must_use]
-    pub fn shut() -> Self {
-        Self::with(Right::Shut)
+    pub fn closed() -> Self {
+        Self::with_right(Right::Closed)
     }
 
-    fn with(right: Right) -> Self {
+    fn with_right(right: Right) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::new(State { term: 0, right }),
             closed: Notify::new(),
@@ -71,19 +71,19 @@ impl Fence {
 
     /// The lease is ours until `deadline`, counted from before the renewal was sent. After a gap,
     /// however short, a new term begins.
-    pub fn hold_until(&self, deadline: Instant) {
+    pub fn extend_until(&self, deadline: Instant) {
         let now = Instant::now();
         self.update(|state| {
             if !state.right.holds(now) {
                 state.term += 1;
             }
-            state.right = Right::Until(deadline);
+            state.right = Right::HeldUntil(deadline);
         });
     }
 
     /// The lease is lost or given up.
-    pub fn close(&self) {
-        self.update(|state| state.right = Right::Shut);
+    pub fn revoke(&self) {
+        self.update(|state| state.right = Right::Closed);
         self.0.closed.notify_waiters();
     }
 
@@ -134,7 +134,7 @@ impl FenceGuard {
     /// Whether the right has been held without a gap since this guard was taken. If not, the
     /// effect is stale: another replica may have acted in between, and may have been overwritten.
     #[must_use]
-    pub fn still_holds(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         let state = self.fence.state();
         state.term == self.term && state.right.holds(Instant::now())
     }
@@ -143,19 +143,19 @@ impl FenceGuard {
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match self.fence.state().right {
-            Right::Until(deadline) => Some(deadline),
-            Right::Open | Right::Shut => None,
+            Right::HeldUntil(deadline) => Some(deadline),
+            Right::Open | Right::Closed => None,
         }
     }
 
     /// Returns when the right has ended, at its deadline or before: whatever is still on its way is
     /// then no longer worth waiting for.
-    pub(crate) async fn lost(&self) {
+    pub(crate) async fn until_lost(&self) {
         loop {
             let mut closed = std::pin::pin!(self.fence.0.closed.notified());
             // Before the look: what is closed after it is then heard of.
             closed.as_mut().enable();
-            if !self.still_holds() {
+            if !self.is_held() {
                 return;
             }
             match self.deadline() {
@@ -183,13 +183,13 @@ mod tests {
     }
 
     fn held_for(time: Duration) -> Fence {
-        let fence = Fence::shut();
-        fence.hold_until(Instant::now() + time);
+        let fence = Fence::closed();
+        fence.extend_until(Instant::now() + time);
         fence
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_right_ends_at_its_deadline_without_anybody_closing_it() {
+    async fn fence_closes_at_its_deadline() {
         let fence = held_for(seconds(10));
         assert!(fence.guard().is_ok());
         advance(seconds(10)).await;
@@ -201,50 +201,50 @@ mod tests {
         let fence = held_for(seconds(10));
         let guard = fence.guard().expect("it is held");
         advance(seconds(9)).await;
-        fence.hold_until(Instant::now() + seconds(10));
+        fence.extend_until(Instant::now() + seconds(10));
         advance(seconds(9)).await;
-        assert!(guard.still_holds());
+        assert!(guard.is_held());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_guard_remembers_a_gap_after_the_right_came_back() {
+    async fn guard_is_lost_after_a_gap() {
         let fence = held_for(seconds(10));
         let guard = fence.guard().expect("it is held");
         advance(seconds(11)).await;
-        assert!(!guard.still_holds(), "past the deadline");
-        fence.hold_until(Instant::now() + seconds(10));
+        assert!(!guard.is_held(), "past the deadline");
+        fence.extend_until(Instant::now() + seconds(10));
         assert!(fence.is_open());
-        assert!(!guard.still_holds(), "another term");
+        assert!(!guard.is_held(), "another term");
         let closed = fence.guard().expect("it is held");
-        fence.close();
-        fence.hold_until(Instant::now() + seconds(10));
-        assert!(!closed.still_holds(), "closed in between");
+        fence.revoke();
+        fence.extend_until(Instant::now() + seconds(10));
+        assert!(!closed.is_held(), "closed in between");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_hears_of_the_end_at_once_and_not_of_renewals() {
+    async fn waiters_wake_at_the_end_and_not_at_renewals() {
         let begin = Instant::now();
         let fence = held_for(seconds(10));
         let guard = fence.guard().expect("it is held");
         let renewed = async {
             sleep_until(begin + seconds(9)).await;
-            fence.hold_until(begin + seconds(19));
+            fence.extend_until(begin + seconds(19));
             sleep_until(begin + seconds(12)).await;
-            fence.close();
+            fence.revoke();
         };
-        tokio::join!(guard.lost(), renewed);
+        tokio::join!(guard.until_lost(), renewed);
         assert_eq!(begin.elapsed(), seconds(12), "closed before its time");
-        guard.lost().await;
-        fence.hold_until(begin + seconds(20));
-        fence.guard().expect("it is held").lost().await;
+        guard.until_lost().await;
+        fence.extend_until(begin + seconds(20));
+        fence.guard().expect("it is held").until_lost().await;
         assert_eq!(begin.elapsed(), seconds(20), "at its deadline");
     }
 
     #[test]
     fn an_open_fence_never_ends() {
-        let guard = Fence::open().guard().expect("it is open");
-        assert!(guard.still_holds());
+        let guard = Fence::always_open().guard().expect("it is open");
+        assert!(guard.is_held());
         assert_eq!(guard.deadline(), None);
-        assert!(Fence::shut().guard().is_err());
+        assert!(Fence::closed().guard().is_err());
     }
 }

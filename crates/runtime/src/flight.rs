@@ -22,8 +22,8 @@ type Read<V> = Shared<BoxFuture<'static, Result<V, Arc<Error>>>>;
 pub struct SingleFlight<K, V>(Arc<Inner<K, V>>);
 
 struct Inner<K, V> {
-    fresh: Duration,
-    most: usize,
+    max_age: Duration,
+    capacity: usize,
     reads: Mutex<Reads<K, V>>,
 }
 
@@ -38,14 +38,14 @@ struct Entry<V> {
 }
 
 enum State<V> {
-    Flying(Read<V>),
-    Landed { value: V, at: Instant },
+    InFlight(Read<V>),
+    Cached { value: V, at: Instant },
 }
 
-enum Found<V> {
+enum Lookup<V> {
     Fresh(V),
     /// The read to wait for, and its number.
-    Flying(u64, Read<V>),
+    InFlight(u64, Read<V>),
 }
 
 impl<K, V> SingleFlight<K, V>
@@ -61,8 +61,8 @@ where
             entries: BTreeMap::new(),
         };
         Self(Arc::new(Inner {
-            fresh,
-            most,
+            max_age: fresh,
+            capacity: most,
             reads: Mutex::new(reads),
         }))
     }
@@ -76,38 +76,38 @@ where
     where
         F: Future<Output = Result<V>> + Send + 'static,
     {
-        let (number, flying) = match self.begin(key, read) {
-            Found::Fresh(value) => return Ok(value),
-            Found::Flying(number, flying) => (number, flying),
+        let (number, flying) = match self.get_or_start(key, read) {
+            Lookup::Fresh(value) => return Ok(value),
+            Lookup::InFlight(number, flying) => (number, flying),
         };
         let result = flying.await;
-        self.landed(key, number, &result);
-        result.map_err(|error| error.repeat())
+        self.complete_read(key, number, &result);
+        result.map_err(|error| error.shared_copy())
     }
 
     /// Forgets what is known of `key`; a read that is under way is not asked again.
-    pub fn forget(&self, key: &K) {
+    pub fn invalidate(&self, key: &K) {
         self.reads(|reads| reads.entries.remove(key));
     }
 
-    fn begin<F>(&self, key: &K, read: impl FnOnce() -> F) -> Found<V>
+    fn get_or_start<F>(&self, key: &K, read: impl FnOnce() -> F) -> Lookup<V>
     where
         F: Future<Output = Result<V>> + Send + 'static,
     {
         let now = Instant::now();
-        let fresh = self.0.fresh;
+        let fresh = self.0.max_age;
         self.reads(|reads| {
             match reads
                 .entries
                 .get(key)
                 .map(|entry| (entry.number, &entry.state))
             {
-                Some((_, State::Landed { value, at })) if now < *at + fresh => {
-                    return Found::Fresh(value.clone());
+                Some((_, State::Cached { value, at })) if now < *at + fresh => {
+                    return Lookup::Fresh(value.clone());
                 }
                 // One that nobody waits for any more stopped where it was: its deadline is over.
-                Some((number, State::Flying(read))) if is_driven(read) => {
-                    return Found::Flying(number, read.clone());
+                Some((number, State::InFlight(read))) if is_awaited(read) => {
+                    return Lookup::InFlight(number, read.clone());
                 }
                 _ => {}
             }
@@ -117,27 +117,27 @@ where
                 .map(|result| result.map_err(Arc::new))
                 .boxed()
                 .shared();
-            let state = State::Flying(flying.clone());
+            let state = State::InFlight(flying.clone());
             reads.entries.insert(key.clone(), Entry { number, state });
-            Found::Flying(number, flying)
+            Lookup::InFlight(number, flying)
         })
     }
 
     /// Keeps a value, unless a newer read of the key was begun or it was forgotten.
-    fn landed(&self, key: &K, number: u64, result: &Result<V, Arc<Error>>) {
+    fn complete_read(&self, key: &K, number: u64, result: &Result<V, Arc<Error>>) {
         let at = Instant::now();
         self.reads(|reads| {
             let Some(entry) = reads.entries.get_mut(key) else {
                 return;
             };
-            if entry.number != number || matches!(entry.state, State::Landed { .. }) {
+            if entry.number != number || matches!(entry.state, State::Cached { .. }) {
                 return;
             }
             match result {
                 Ok(value) => {
                     let value = value.clone();
-                    entry.state = State::Landed { value, at };
-                    self.trim(reads, at);
+                    entry.state = State::Cached { value, at };
+                    self.evict(reads, at);
                 }
                 Err(_) => drop(reads.entries.remove(key)),
             }
@@ -145,17 +145,17 @@ where
     }
 
     /// Drops what is no longer fresh, and the oldest beyond what may be kept.
-    fn trim(&self, reads: &mut Reads<K, V>, now: Instant) {
-        if reads.entries.len() <= self.0.most {
+    fn evict(&self, reads: &mut Reads<K, V>, now: Instant) {
+        if reads.entries.len() <= self.0.capacity {
             return;
         }
-        let fresh = self.0.fresh;
+        let fresh = self.0.max_age;
         reads.entries.retain(|_, entry| match &entry.state {
-            State::Flying(_) => true,
-            State::Landed { at, .. } => now < *at + fresh,
+            State::InFlight(_) => true,
+            State::Cached { at, .. } => now < *at + fresh,
         });
-        while reads.entries.len() > self.0.most {
-            let landed = |entry: &Entry<V>| matches!(entry.state, State::Landed { .. });
+        while reads.entries.len() > self.0.capacity {
+            let landed = |entry: &Entry<V>| matches!(entry.state, State::Cached { .. });
             let kept = reads.entries.iter().filter(|(_, entry)| landed(entry));
             let Some(oldest) = kept.min_by_key(|(_, entry)| entry.number) else {
                 return;
@@ -171,14 +171,14 @@ where
 }
 
 /// Whether somebody besides the table holds the read, or it is done.
-fn is_driven<V: Clone>(read: &Read<V>) -> bool {
+fn is_awaited<V: Clone>(read: &Read<V>) -> bool {
     read.peek().is_some() || read.strong_count() > Some(1)
 }
 
 impl<K, V> fmt::Debug for SingleFlight<K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flight")
-            .field("fresh", &self.0.fresh)
+            .field("fresh", &self.0.max_age)
             .finish_non_exhaustive()
     }
 }

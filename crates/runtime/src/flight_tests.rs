@@ -21,7 +21,7 @@ fn read(count: &Arc<AtomicU32>) -> impl Future<Output = Result<u32>> + Send + 's
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_many_want_is_read_once_and_kept_for_a_moment() {
+async fn concurrent_reads_share_one_call_and_are_cached() {
     let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let all = join_all((0..100).map(|_| flight.get(&"ips", || read(&count)))).await;
@@ -30,12 +30,12 @@ async fn what_many_want_is_read_once_and_kept_for_a_moment() {
     assert_eq!(flight.get(&"ips", || read(&count)).await.unwrap(), 1);
     sleep(Duration::from_secs(1)).await;
     assert_eq!(flight.get(&"ips", || read(&count)).await.unwrap(), 2);
-    flight.forget(&"ips");
+    flight.invalidate(&"ips");
     assert_eq!(flight.get(&"ips", || read(&count)).await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_goes_on_when_who_began_it_is_dropped() {
+async fn read_continues_when_its_first_caller_is_dropped() {
     let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let begun = timeout(Duration::from_millis(500), flight.get(&1, || read(&count)));
@@ -45,7 +45,7 @@ async fn a_read_goes_on_when_who_began_it_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_all_gave_up_is_begun_anew() {
+async fn abandoned_read_is_started_again() {
     let flight = SingleFlight::new(MINUTE, 10);
     let hung = timeout(
         Duration::from_secs(1),
@@ -56,7 +56,7 @@ async fn a_read_that_all_gave_up_is_begun_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_told_to_all_and_kept_for_nobody() {
+async fn failure_reaches_all_waiters_and_is_not_cached() {
     let flight: SingleFlight<u8, u32> = SingleFlight::new(MINUTE, 10);
     let until = Instant::now() + MINUTE;
     let fails = || async move {
@@ -74,12 +74,12 @@ async fn a_failure_is_told_to_all_and_kept_for_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_forgotten_meanwhile_is_not_kept() {
+async fn invalidated_read_is_not_cached() {
     let flight = SingleFlight::new(MINUTE, 10);
     let count = Arc::default();
     let written = async {
         sleep(Duration::from_millis(500)).await;
-        flight.forget(&1);
+        flight.invalidate(&1);
     };
     let (old, ()) = tokio::join!(flight.get(&1, || read(&count)), written);
     assert_eq!(old.unwrap(), 1);
@@ -87,7 +87,7 @@ async fn what_was_forgotten_meanwhile_is_not_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_so_many_are_kept() {
+async fn capacity_is_bounded() {
     let flight = SingleFlight::new(MINUTE, 2);
     for key in 0..5 {
         flight.get(&key, || async move { Ok(key) }).await.unwrap();

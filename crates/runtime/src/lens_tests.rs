@@ -22,8 +22,8 @@ fn changed(change: impl FnOnce(&mut Value), own: Option<&str>) -> CacheEvent<Con
     }
 }
 
-fn reading() -> Predicate<ConfigMap> {
-    Predicate::fields(|map: &ConfigMap| map.data.as_ref()?.get("read").cloned())
+fn data_predicate() -> Predicate<ConfigMap> {
+    Predicate::changed_by(|map: &ConfigMap| map.data.as_ref()?.get("read").cloned())
 }
 
 fn set(path: &str, value: Value) -> CacheEvent<ConfigMap> {
@@ -37,25 +37,25 @@ fn set(path: &str, value: Value) -> CacheEvent<ConfigMap> {
 }
 
 #[test]
-fn a_change_passes_if_it_is_read_and_is_noise_if_not() {
-    let lens = reading();
+fn change_passes_only_if_it_is_read() {
+    let lens = data_predicate();
     assert_eq!(
-        lens.sees(&set("/data/read", json!("y")), "us"),
+        lens.evaluate(&set("/data/read", json!("y")), "us"),
         PredicateResult::Pass
     );
     assert_eq!(
-        lens.sees(&set("/data/beside", json!("y")), "us"),
-        PredicateResult::Noise
+        lens.evaluate(&set("/data/beside", json!("y")), "us"),
+        PredicateResult::Unchanged
     );
-    let everything = Predicate::everything();
+    let everything = Predicate::always();
     assert_eq!(
-        everything.sees(&set("/data/beside", json!("y")), "us"),
+        everything.evaluate(&set("/data/beside", json!("y")), "us"),
         PredicateResult::Pass
     );
 }
 
 #[test]
-fn the_end_of_an_object_passes_every_lens() {
+fn deletion_passes_every_predicate() {
     let owner = json!([{ "apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "o" }]);
     for (path, value) in [
         ("/metadata/deletionTimestamp", json!("2026-01-01T00:00:00Z")),
@@ -63,9 +63,9 @@ fn the_end_of_an_object_passes_every_lens() {
         ("/metadata/ownerReferences", owner),
         ("/metadata/uid", json!("another")),
     ] {
-        for lens in [reading(), Predicate::generation(), Predicate::desired()] {
+        for lens in [data_predicate(), Predicate::generation_changed(), Predicate::spec_or_metadata_changed()] {
             assert_eq!(
-                lens.sees(&set(path, value.clone()), "us"),
+                lens.evaluate(&set(path, value.clone()), "us"),
                 PredicateResult::Pass,
                 "{path}"
             );
@@ -73,38 +73,38 @@ fn the_end_of_an_object_passes_every_lens() {
     }
     let old = map(|_| {});
     assert_eq!(
-        reading().sees(&CacheEvent::Deleted { old }, "us"),
+        data_predicate().evaluate(&CacheEvent::Deleted { old }, "us"),
         PredicateResult::Pass
     );
 }
 
 #[test]
-fn what_cannot_be_read_passes() {
+fn unreadable_object_passes() {
     let event = CacheEvent::Unreadable {
         key: crate::ObjectKey::new(None, "a"),
         error: String::new(),
         last: None,
     };
-    assert_eq!(reading().sees(&event, "us"), PredicateResult::Pass);
+    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Pass);
 }
 
 #[test]
 fn a_kind_without_a_generation_is_not_hidden_behind_it() {
-    let lens = Predicate::generation();
+    let lens = Predicate::generation_changed();
     let same = set("/data/read", json!("y"));
-    assert_eq!(lens.sees(&same, "us"), PredicateResult::Noise);
+    assert_eq!(lens.evaluate(&same, "us"), PredicateResult::Unchanged);
     let without = |map: &mut Value| map["metadata"]["generation"] = Value::Null;
     let event = CacheEvent::Changed {
         old: map(without),
         new: map(without),
         own: None,
     };
-    assert_eq!(lens.sees(&event, "us"), PredicateResult::Pass);
+    assert_eq!(lens.evaluate(&event, "us"), PredicateResult::Pass);
 }
 
 #[test]
-fn a_write_is_own_to_its_manager_and_news_to_others() {
+fn write_is_own_only_for_its_manager() {
     let event = changed(|map| map["data"]["read"] = json!("y"), Some("us"));
-    assert_eq!(reading().sees(&event, "us"), PredicateResult::Own);
-    assert_eq!(reading().sees(&event, "them"), PredicateResult::Pass);
+    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Own);
+    assert_eq!(data_predicate().evaluate(&event, "them"), PredicateResult::Pass);
 }

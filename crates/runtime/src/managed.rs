@@ -9,7 +9,7 @@ mod fields;
 
 use serde_json::Value;
 
-pub use self::change::{ObjectPart, foreign_change, foreign_change_beside};
+pub use self::change::{ObjectPart, is_foreign_change, is_foreign_change_excluding};
 pub use self::fields::FieldSet;
 pub(crate) use self::fields::{FieldStep, ItemKey};
 
@@ -28,21 +28,21 @@ pub(crate) fn applied_entry<'a>(
     subresource: Option<&str>,
 ) -> Option<&'a Value> {
     entries(object).iter().find(|entry| {
-        text(entry, "manager") == manager
-            && text(entry, "operation") == "Apply"
-            && text(entry, "subresource") == subresource.unwrap_or_default()
+        entry_text(entry, "manager") == manager
+            && entry_text(entry, "operation") == "Apply"
+            && entry_text(entry, "subresource") == subresource.unwrap_or_default()
     })
 }
 
 /// Whether `manager` owns anything of `object` itself, its subresources apart, however it wrote it.
 pub(crate) fn has_fields(object: &Value, manager: &str) -> bool {
-    let main = |entry: &Value| text(entry, "subresource").is_empty();
+    let main = |entry: &Value| entry_text(entry, "subresource").is_empty();
     written_by(object, manager).any(main)
 }
 
 /// The entries of what `manager` has written.
 pub(crate) fn written_by<'a>(object: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
-    let by = move |entry: &&Value| text(entry, "manager") == manager;
+    let by = move |entry: &&Value| entry_text(entry, "manager") == manager;
     entries(object).iter().filter(by)
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn has_finalizer_of(object: &Value, manager: &str) -> bool {
 
 /// What every entry but the one of [`applied_entry`] owns, taken together; `None` when one of them
 /// is unreadable.
-pub(crate) fn owned_beside(
+pub(crate) fn owned_by_others(
     object: &Value,
     manager: &str,
     subresource: Option<&str>,
@@ -77,10 +77,10 @@ pub(crate) fn owned_beside(
 pub fn newest_foreign_manager(object: &Value, ours: &str) -> Option<String> {
     entries(object)
         .iter()
-        .filter(|entry| text(entry, "manager") != ours)
+        .filter(|entry| entry_text(entry, "manager") != ours)
         // Times are whole seconds in one format, so they compare as text; of equals the last wins.
-        .max_by_key(|entry| text(entry, "time"))
-        .map(|entry| text(entry, "manager").to_owned())
+        .max_by_key(|entry| entry_text(entry, "time"))
+        .map(|entry| entry_text(entry, "manager").to_owned())
 }
 
 /// The entries of `metadata.managedFields`.
@@ -90,7 +90,7 @@ fn entries(object: &Value) -> &[Value] {
         .map_or(&[], Vec::as_slice)
 }
 
-fn text<'a>(entry: &'a Value, member: &str) -> &'a str {
+fn entry_text<'a>(entry: &'a Value, member: &str) -> &'a str {
     entry
         .get(member)
         .and_then(Value::as_str)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_entry_of_somebody_else_won() {
+    fn newest_foreign_entry_wins() {
         let object = json!({"metadata": {"managedFields": [
             entry("kubectl", "2026-01-01T00:00:05Z"),
             entry("rival", "2026-01-01T00:00:07Z"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_told_from_what_was_updated() {
+    fn applied_fields_are_distinguished_from_updated_fields() {
         let object = json!({"metadata": {"managedFields": [
             {"manager": "ours", "operation": "Update", "fieldsV1": {"f:metadata": {"f:finalizers": {}}}},
             {"manager": "ours", "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}},
@@ -159,7 +159,7 @@ mod tests {
         assert!(main.child(&FieldStep::field("metadata")).is_none());
         let status = owned_fields(&object, "ours", Some("status")).expect("an entry");
         assert!(status.child(&FieldStep::field("status")).is_some());
-        let rest = owned_beside(&object, "ours", None).expect("readable");
+        let rest = owned_by_others(&object, "ours", None).expect("readable");
         assert!(rest.child(&FieldStep::field("metadata")).is_some());
         assert!(rest.child(&FieldStep::field("data")).is_none());
     }

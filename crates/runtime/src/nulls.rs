@@ -10,15 +10,15 @@ use serde_json::Value;
 /// # Errors
 /// It does not fit, also without its nulls.
 pub fn read<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Error> {
-    T::deserialize(object).or_else(|_| serde_json::from_value(without(object.clone())))
+    T::deserialize(object).or_else(|_| serde_json::from_value(without_nulls(object.clone())))
 }
 
 /// The same from text, for one that was found not to fit.
-pub(crate) fn read_again<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
-    serde_json::from_value(without(serde_json::from_slice(bytes)?))
+pub(crate) fn read_without_nulls<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+    serde_json::from_value(without_nulls(serde_json::from_slice(bytes)?))
 }
 
-fn without(mut object: Value) -> Value {
+fn without_nulls(mut object: Value) -> Value {
     drop_nulls(&mut object);
     object
 }
@@ -37,7 +37,7 @@ fn drop_nulls(value: &mut Value) {
 /// What `object` becomes when one of its lists or maps is null, with the path to it: for a test that a view
 /// reads each of them.
 #[must_use]
-pub fn each_nulled(object: &Value) -> Vec<(String, Value)> {
+pub fn null_variants(object: &Value) -> Vec<(String, Value)> {
     let mut paths = Vec::new();
     collect(object, String::new(), &mut paths);
     let nulled = |path: String| {
@@ -113,14 +113,14 @@ mod tests {
     #[test]
     fn what_does_not_fit_without_nulls_does_not_fit() {
         assert!(read::<Deep>(&json!({ "list": 1, "map": null })).is_err());
-        assert!(read_again::<Deep>(b"{\"list\":null").is_err());
+        assert!(read_without_nulls::<Deep>(b"{\"list\":null").is_err());
     }
 
     #[test]
     fn every_list_and_map_is_nulled_once() {
         let object = json!({ "metadata": { "name": "x", "labels": { "a/b": "c" } },
             "spec": { "rules": [{ "paths": [] }] } });
-        let paths: Vec<String> = each_nulled(&object).into_iter().map(|it| it.0).collect();
+        let paths: Vec<String> = null_variants(&object).into_iter().map(|it| it.0).collect();
         assert_eq!(
             paths,
             [

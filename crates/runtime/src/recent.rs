@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(crate) struct LruMap<K, V> {
     capacity: usize,
-    turn: u64,
+    clock: u64,
     by_key: BTreeMap<K, (u64, V)>,
-    by_turn: BTreeMap<u64, K>,
+    by_time: BTreeMap<u64, K>,
 }
 
 impl<K: Clone + Ord, V> LruMap<K, V> {
@@ -18,36 +18,36 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
     pub(crate) fn new(capacity: usize) -> Self {
         Self {
             capacity: capacity.max(1),
-            turn: 0,
+            clock: 0,
             by_key: BTreeMap::new(),
-            by_turn: BTreeMap::new(),
+            by_time: BTreeMap::new(),
         }
     }
 
     /// The value of `key`, made if there is none, and now the most recent of all.
-    pub(crate) fn touch(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
+    pub(crate) fn get_or_insert(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         if !self.by_key.contains_key(key) && self.by_key.len() >= self.capacity {
-            self.pop_quietest();
+            self.pop_oldest();
         }
-        self.turn += 1;
-        let turn = self.turn;
+        self.clock += 1;
+        let turn = self.clock;
         let (touched, value) = self
             .by_key
             .entry(key.clone())
             .or_insert_with(|| (0, make()));
-        self.by_turn.remove(touched);
-        self.by_turn.insert(turn, key.clone());
+        self.by_time.remove(touched);
+        self.by_time.insert(turn, key.clone());
         *touched = turn;
         value
     }
 
     /// The value of `key`, if there is one, and now the most recent of all.
-    pub(crate) fn refresh(&mut self, key: &K) -> Option<&mut V> {
+    pub(crate) fn get_refresh(&mut self, key: &K) -> Option<&mut V> {
         let (touched, value) = self.by_key.get_mut(key)?;
-        self.turn += 1;
-        self.by_turn.remove(touched);
-        self.by_turn.insert(self.turn, key.clone());
-        *touched = self.turn;
+        self.clock += 1;
+        self.by_time.remove(touched);
+        self.by_time.insert(self.clock, key.clone());
+        *touched = self.clock;
         Some(value)
     }
 
@@ -57,14 +57,14 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
     }
 
     /// The key that was quiet for longest.
-    pub(crate) fn quietest(&self) -> Option<(&K, &V)> {
-        let (_, key) = self.by_turn.first_key_value()?;
+    pub(crate) fn oldest(&self) -> Option<(&K, &V)> {
+        let (_, key) = self.by_time.first_key_value()?;
         Some((key, self.get(key)?))
     }
 
     /// Forgets the key that was quiet for longest.
-    pub(crate) fn pop_quietest(&mut self) -> Option<(K, V)> {
-        let (_, key) = self.by_turn.pop_first()?;
+    pub(crate) fn pop_oldest(&mut self) -> Option<(K, V)> {
+        let (_, key) = self.by_time.pop_first()?;
         let (_, value) = self.by_key.remove(&key)?;
         Some((key, value))
     }
@@ -80,14 +80,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_touched_last_is_forgotten_last() {
+    fn least_recent_key_is_evicted_first() {
         let mut recent = LruMap::new(2);
         for key in ["a", "b", "a", "c"] {
-            *recent.touch(&key, || 0) += 1;
+            *recent.get_or_insert(&key, || 0) += 1;
         }
         assert_eq!(recent.keys().collect::<Vec<_>>(), [&"a", &"c"]);
-        assert_eq!(recent.quietest(), Some((&"a", &2)));
-        assert_eq!(recent.pop_quietest(), Some(("a", 2)));
+        assert_eq!(recent.oldest(), Some((&"a", &2)));
+        assert_eq!(recent.pop_oldest(), Some(("a", 2)));
         assert_eq!(recent.get(&"a"), None);
     }
 }

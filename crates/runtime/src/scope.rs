@@ -4,7 +4,7 @@
 
 use tokio::time::Instant;
 
-use crate::budget::LimitLane;
+use crate::ratelimit::LimitLane;
 
 tokio::task_local! {
     static SCOPE: CallContext;

@@ -17,7 +17,7 @@ type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
 #[derive(Clone)]
 pub struct Tasks {
     spawn: Arc<Spawn>,
-    dead: Arc<Mutex<Vec<String>>>,
+    failed: Arc<Mutex<Vec<String>>>,
 }
 
 impl Tasks {
@@ -28,20 +28,20 @@ impl Tasks {
         reason = "the one place that spawns; the handle that is returned owns the task"
     )]
     pub fn on_runtime() -> Self {
-        Self::with(|task| drop(tokio::spawn(task)))
+        Self::with_spawner(|task| drop(tokio::spawn(task)))
     }
 
     /// Tasks wherever `spawn` puts them.
     #[must_use]
-    pub fn with(spawn: impl Fn(BoxFuture<'static, ()>) + Send + Sync + 'static) -> Self {
+    pub fn with_spawner(spawn: impl Fn(BoxFuture<'static, ()>) + Send + Sync + 'static) -> Self {
         Self {
             spawn: Arc::new(spawn),
-            dead: Arc::default(),
+            failed: Arc::default(),
         }
     }
 
     /// Starts `work`; dropping the handle ends it.
-    pub fn start<T: Send + 'static>(
+    pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> TaskHandle<T> {
@@ -57,45 +57,45 @@ impl Tasks {
     }
 
     /// Starts `work`, which is meant to go on for ever: that it ended is a failed health check.
-    pub fn keep(
+    pub fn spawn_forever(
         &self,
         name: &str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
-        self.start(async move {
+        self.spawn(async move {
             match AssertUnwindSafe(work).catch_unwind().await {
-                Ok(()) => this.missed(&name, "ended"),
-                Err(_) => this.missed(&name, "panicked"),
+                Ok(()) => this.record_failure(&name, "ended"),
+                Err(_) => this.record_failure(&name, "panicked"),
             }
         })
     }
 
     /// Starts `work`, which ends when it is asked to: that it panicked is a failed health check.
-    pub fn vital(
+    pub fn spawn_critical(
         &self,
         name: &str,
         work: impl Future<Output = ()> + Send + 'static,
     ) -> TaskHandle<()> {
         let (this, name) = (self.clone(), name.to_owned());
-        self.start(async move {
+        self.spawn(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-                this.missed(&name, "panicked");
+                this.record_failure(&name, "panicked");
             }
         })
     }
 
-    fn missed(&self, name: &str, how: &str) {
+    fn record_failure(&self, name: &str, how: &str) {
         tracing::error!(task = name, "Task {how}");
         let line = format!("{name} {how}");
-        let dead = self.dead.lock();
+        let dead = self.failed.lock();
         dead.unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
     /// The tasks that ended although they were meant to go on.
     #[must_use]
-    pub fn dead(&self) -> Vec<String> {
-        let dead = self.dead.lock();
+    pub fn failed_tasks(&self) -> Vec<String> {
+        let dead = self.failed.lock();
         dead.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -103,7 +103,7 @@ impl Tasks {
 impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tasks")
-            .field("dead", &self.dead())
+            .field("dead", &self.failed_tasks())
             .finish_non_exhaustive()
     }
 }
@@ -118,11 +118,11 @@ pub struct TaskHandle<T> {
 impl<T> TaskHandle<T> {
     /// Waits for it to end; `None` if it panicked or was ended.
     pub async fn join(mut self) -> Option<T> {
-        self.done().await
+        self.wait().await
     }
 
     /// The same without giving it up. Cancel-safe; to be asked no more once it has answered.
-    pub async fn done(&mut self) -> Option<T> {
+    pub async fn wait(&mut self) -> Option<T> {
         (&mut self.done).await.ok()
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     async fn a_task_ends_with_its_handle() {
         let alive = Arc::new(());
         let held = alive.clone();
-        let task = Tasks::on_runtime().start(async move {
+        let task = Tasks::on_runtime().spawn(async move {
             let _held = held;
             std::future::pending::<()>().await;
         });
@@ -152,20 +152,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_task_that_panics_is_missed() {
+    async fn panicked_task_is_reported() {
         let tasks = Tasks::on_runtime();
-        let task = tasks.keep("watch of Pod", async { panic!("a defect") });
+        let task = tasks.spawn_forever("watch of Pod", async { panic!("a defect") });
         task.join().await;
-        assert_eq!(tasks.dead(), ["watch of Pod panicked"]);
+        assert_eq!(tasks.failed_tasks(), ["watch of Pod panicked"]);
     }
 
     #[tokio::test]
-    async fn a_vital_task_may_end_but_not_panic() {
+    async fn critical_task_may_end_but_not_panic() {
         let tasks = Tasks::on_runtime();
-        tasks.vital("lease", async {}).join().await;
-        assert!(tasks.dead().is_empty());
-        let task = tasks.vital("lease", async { panic!("a defect") });
+        tasks.spawn_critical("lease", async {}).join().await;
+        assert!(tasks.failed_tasks().is_empty());
+        let task = tasks.spawn_critical("lease", async { panic!("a defect") });
         task.join().await;
-        assert_eq!(tasks.dead(), ["lease panicked"]);
+        assert_eq!(tasks.failed_tasks(), ["lease panicked"]);
     }
 }

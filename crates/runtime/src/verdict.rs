@@ -7,9 +7,9 @@ use std::time::Duration;
 #[non_exhaustive]
 pub enum Action {
     /// The world matches the spec; only a change runs this object again.
-    Settled,
+    Done,
     /// As far as it can be now; look again after this time even if nothing changes.
-    Recheck(Duration),
+    RequeueAfter(Duration),
     /// Waits for something that is not there yet. A change of any watched input runs it again.
     Blocked {
         /// A CamelCase reason, as conditions have it.
@@ -18,7 +18,7 @@ pub enum Action {
         message: String,
     },
     /// The spec cannot be carried out; nothing but a new spec will help.
-    Rejected {
+    Reject {
         /// A CamelCase reason, as conditions have it.
         reason: String,
         /// Which field is wrong and what would be right.
@@ -29,12 +29,12 @@ pub enum Action {
 impl Action {
     /// The word that logs, metrics and the journal use.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         match self {
-            Self::Settled => "Settled",
-            Self::Recheck(_) => "Recheck",
+            Self::Done => "Settled",
+            Self::RequeueAfter(_) => "Recheck",
             Self::Blocked { .. } => "Blocked",
-            Self::Rejected { .. } => "Rejected",
+            Self::Reject { .. } => "Rejected",
         }
     }
 
@@ -49,8 +49,8 @@ impl Action {
 
     /// Refuses the spec because of `message`.
     #[must_use]
-    pub fn rejected(reason: &str, message: impl Into<String>) -> Self {
-        Self::Rejected {
+    pub fn reject(reason: &str, message: impl Into<String>) -> Self {
+        Self::Reject {
             reason: reason.to_owned(),
             message: message.into(),
         }

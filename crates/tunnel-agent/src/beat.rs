@@ -98,7 +98,7 @@ impl LeaseTask {
 
 fn spawn(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) -> TaskHandle<bool> {
     let shutdown = stop.clone().cancelled_owned();
-    Tasks::on_runtime().start(LeaseRenewer::run(
+    Tasks::on_runtime().spawn(LeaseRenewer::run(
         client.clone(),
         settings.clone(),
         shutdown,

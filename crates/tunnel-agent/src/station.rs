@@ -66,8 +66,8 @@ impl AgentEndpoint {
             relays: urls(relays),
             endpoint: endpoint.clone(),
             released,
-            serving: tasks.start(serving),
-            publishing: tasks.start(publisher.run(endpoint)),
+            serving: tasks.spawn(serving),
+            publishing: tasks.spawn(publisher.run(endpoint)),
         })
     }
 
@@ -80,10 +80,10 @@ impl AgentEndpoint {
     pub(crate) async fn failed(&mut self) -> Error {
         tokio::select! {
             biased;
-            error = self.publishing.done() => {
+            error = self.publishing.wait() => {
                 error.unwrap_or_else(|| Error::Bind("the publication of addresses ended".to_owned()))
             }
-            _ = self.serving.done() => Error::Bind("the endpoint closed".to_owned()),
+            _ = self.serving.wait() => Error::Bind("the endpoint closed".to_owned()),
         }
     }
 

@@ -60,7 +60,7 @@ impl AgentInformers {
         registered: &T,
     ) -> watch::Receiver<ObservedObject<T>> {
         let (name, uid) = (registered.meta().name, registered.meta().uid.to_owned());
-        let watch = self.hub.watch::<T>(Scope {
+        let watch = self.hub.informer::<T>(Scope {
             namespace: Some(namespace.to_owned()),
             fields: Some(format!("metadata.name={name}")),
             ..Scope::default()
@@ -85,7 +85,7 @@ impl AgentInformers {
 
     /// Waits until each has shown all there is, however long the API server is away.
     pub(crate) async fn synced(&self) {
-        while self.hub.ready(Instant::now() + PATIENCE).await.is_err() {}
+        while self.hub.wait_until_synced(Instant::now() + PATIENCE).await.is_err() {}
     }
 
     /// Starts those that were asked for.

@@ -123,7 +123,7 @@ impl Agent {
         Ok(Self {
             endpoint,
             _listed: sender,
-            _serving: Tasks::on_runtime().start(work),
+            _serving: Tasks::on_runtime().spawn(work),
         })
     }
 }
@@ -137,7 +137,7 @@ async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
         let (mut read, mut write) = stream.split();
         tokio::io::copy(&mut read, &mut write).await
     };
-    Ok((origin, Tasks::on_runtime().start(work)))
+    Ok((origin, Tasks::on_runtime().spawn(work)))
 }
 
 /// Sends bytes to the origin and gets them back.

@@ -85,7 +85,7 @@ impl Act<'_> {
         let record = Patch::Apply(&replica);
         let written = api.patch(&place.identity, &params, &record).await?;
         let written = serde_json::to_value(written).map_err(aplomb::Error::fault)?;
-        self.cx.cache::<GatewayReplica>()?.reread(&written);
+        self.cx.cache::<GatewayReplica>()?.record_read(&written);
         Ok(())
     }
 

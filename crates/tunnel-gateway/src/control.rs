@@ -70,7 +70,7 @@ impl ControlHandle {
             clock: parts.clock.clone(),
             poke: parts.poke,
         });
-        let engine = Engine::new(controller::NAME, client).settings(|set| {
+        let engine = Engine::new(controller::NAME, client).configure(|set| {
             set.admin = admin;
             set.readiness = Readiness::new(move || unready(health.phase()));
             set.metrics = vec![MetricsSource::new(move |registry| {

@@ -34,12 +34,12 @@ pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
         async move { reconcile(&cx, &office).await }
     };
     let controller = Controller::new(NAME, pass)
-        .everywhere()
-        .within(named(None, &office.place.namespace))
-        .lens(Predicate::comparing(|_, _| true))
+        .without_leader_election()
+        .in_scope(named(None, &office.place.namespace))
+        .predicate(Predicate::unless_same(|_, _| true))
         .deadline(PASS)
         .workers(1)
-        .poked_by(&office.poke, "session");
+        .triggered_by(&office.poke, "session");
     itself(routing(backends(controller, office), office), office)
 }
 
@@ -62,21 +62,21 @@ fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Contro
         })
         .watches::<GatewayView>(
             Scope::default(),
-            Predicate::comparing(|old: &GatewayView, new| {
+            Predicate::unless_same(|old: &GatewayView, new| {
                 old.spec == new.spec && old.metadata.says_as(&new.metadata)
             }),
             move |gateway, _| gateways.concern("Gateway", gateway.meta(), |_| is_ours(gateway)),
         )
         .watches::<RouteView>(
             Scope::default(),
-            Predicate::comparing(|old: &RouteView, new| {
+            Predicate::unless_same(|old: &RouteView, new| {
                 old.spec == new.spec && old.metadata.says_as(&new.metadata)
             }),
             move |route, _| routes.concern("HTTPRoute", route.meta(), |it| it.attaches(route)),
         )
         .watches::<HostnameClaim>(
             Scope::default(),
-            Predicate::fields(|claim: &HostnameClaim| claim.spec.clone()),
+            Predicate::changed_by(|claim: &HostnameClaim| claim.spec.clone()),
             move |claim, _| {
                 let meta = View::meta(claim);
                 claims.concern("HostnameClaim", meta, |it| it.names(meta.name))
@@ -84,7 +84,7 @@ fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Contro
         )
         .watches::<ProxyView>(
             Scope::default(),
-            Predicate::comparing(|_, _| true),
+            Predicate::unless_same(|_, _| true),
             move |proxy, _| {
                 // Nobody waits to hear of it: it has no version in what is acknowledged.
                 let key = proxy.meta().key();
@@ -101,7 +101,7 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
     controller
         .watches::<SliceView>(
             Scope::default(),
-            Predicate::comparing(|old: &SliceView, new| {
+            Predicate::unless_same(|old: &SliceView, new| {
                 old.endpoints == new.endpoints && old.metadata.says_as(&new.metadata)
             }),
             move |slice, _| {
@@ -111,7 +111,7 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
         )
         .watches::<GatewayConnectorView>(
             Scope::default(),
-            Predicate::fields(move |it: &GatewayConnectorView| {
+            Predicate::changed_by(move |it: &GatewayConnectorView| {
                 let details = it.status.connection_details.clone();
                 (details, it.released(), it.lists(&id))
             }),
@@ -125,7 +125,7 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
                 fields: Some("type=kubernetes.io/tls".to_owned()),
                 ..Scope::default()
             },
-            Predicate::comparing(|old: &TlsSecretView, new| old.data == new.data),
+            Predicate::unless_same(|old: &TlsSecretView, new| old.data == new.data),
             move |secret, _| {
                 let key = secret.meta().key();
                 secrets.concern("Secret", secret.meta(), |it| it.secrets.contains(&key))
@@ -137,9 +137,9 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
 fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
-        .watches_if_possible::<ConnectorClass>(
+        .watches_optional::<ConnectorClass>(
             Scope::default(),
-            Predicate::fields(|class: &ConnectorClass| {
+            Predicate::changed_by(|class: &ConnectorClass| {
                 let spec = &class.spec;
                 (
                     spec.controller_name.clone(),
@@ -153,7 +153,7 @@ fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Control
         // It writes it itself; that somebody has deleted it passes any lens.
         .watches::<GatewayReplica>(
             named(Some(&office.place.namespace), &office.place.identity),
-            Predicate::comparing(|_, _| true),
+            Predicate::unless_same(|_, _| true),
             move |_, _| vec![own.home()],
         )
 }
@@ -163,7 +163,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     let began = Instant::now();
     let rest = office.memory().rest(began);
     if let Some(rest) = rest.filter(|_| !office.is_leaving()) {
-        return Ok(Action::Recheck(rest));
+        return Ok(Action::RequeueAfter(rest));
     }
     let Observed { world, again } = Observer { cx, office }.observe()?;
     let plan = decide(&world);
@@ -172,7 +172,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     office.memory().built(began.elapsed(), Instant::now());
     if office.is_leaving() {
         act.withdraw().await?;
-        return Ok(Action::Settled);
+        return Ok(Action::Done);
     }
     let words = act.words(&plan.report);
     let first = office.memory().first_word(again);
@@ -185,7 +185,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     let next = due(cx, office, &words)?;
     let next = first.map_or(next, |first| next.max(first));
     let next = again.map_or(next, |again| again.min(next));
-    Ok(Action::Recheck(
+    Ok(Action::RequeueAfter(
         next.saturating_duration_since(Instant::now()),
     ))
 }

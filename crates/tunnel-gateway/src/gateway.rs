@@ -142,7 +142,7 @@ pub async fn run(
         GatewayMetrics::default(),
     );
     let (poked, home) = (poke.clone(), home(&settings.namespace));
-    let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.poke(&home));
+    let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.enqueue(&home));
     let ports = listeners.ports(&settings);
     let server = server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
     let parts = GatewayDeps {
@@ -158,9 +158,9 @@ pub async fn run(
     let (engine, control) = ControlHandle::engine(client, place, settings.admin, parts);
     let stop = CancellationToken::new();
     let ended = engine.run(stop.clone().cancelled_owned());
-    let mut engine = tasks.start(ended);
+    let mut engine = tasks.spawn(ended);
     let accepting = tokio::select! { biased;
-        ended = engine.done() => return over(ended),
+        ended = engine.wait() => return over(ended),
         accepting = serve(&server, listeners, &tasks, shutdown) => accepting,
     };
     control.leave().await;
@@ -258,8 +258,8 @@ impl Listeners {
     }
 
     fn accept(self, server: &ProxyServer, tasks: &Tasks) -> Vec<TaskHandle<()>> {
-        let http = tasks.start(server.http(self.http));
-        let tls = self.tls.map(|tls| tasks.start(server.tls(tls)));
+        let http = tasks.spawn(server.http(self.http));
+        let tls = self.tls.map(|tls| tasks.spawn(server.tls(tls)));
         std::iter::once(http).chain(tls).collect()
     }
 }

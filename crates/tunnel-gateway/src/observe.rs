@@ -154,7 +154,7 @@ impl Observer<'_> {
         let labels = claims
             .keys()
             .filter_map(|hostname| Some(split_canonical(hostname)?.0));
-        let given = labels.filter(|label| !proxies.by(BY_LABEL, label).is_empty());
+        let given = labels.filter(|label| !proxies.by_index(BY_LABEL, label).is_empty());
         Ok(given.map(str::to_owned).collect())
     }
 

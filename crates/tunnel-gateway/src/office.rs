@@ -117,7 +117,7 @@ impl GatewayContext {
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.health.reach(ServePhase::Draining);
-        self.poke.poke(&self.home());
+        self.poke.enqueue(&self.home());
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

@@ -72,7 +72,7 @@ impl ConnectionPool {
             idle: Mutex::default(),
             first: Notify::new(),
         });
-        let reaper = tasks.start(reap(Arc::downgrade(&shared)));
+        let reaper = tasks.spawn(reap(Arc::downgrade(&shared)));
         Self {
             shared,
             _reaper: reaper,
@@ -108,7 +108,7 @@ impl ConnectionPool {
             .max_header_size(self.shared.header_bytes)
             .handshake(TokioIo::new(stream))
             .await?;
-        let driver = self.shared.tasks.start(async move {
+        let driver = self.shared.tasks.spawn(async move {
             // Whoever waits for a response hears of the failure; nobody else needs to.
             let _ = driver.with_upgrades().await;
         });

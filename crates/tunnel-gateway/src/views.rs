@@ -336,7 +336,7 @@ mod tests {
     /// Reads `object` with each of its lists and maps null in turn.
     fn reads_nulls<V: View>(mut object: Value) {
         object["metadata"] = metadata();
-        let nulled = aplomb::nulls::each_nulled(&object).into_iter();
+        let nulled = aplomb::nulls::null_variants(&object).into_iter();
         // Without a spec a route is none, and details without a key are none.
         let needed = |path: &str| path == "/spec" || path.ends_with("/publicKey");
         for (path, object) in nulled.filter(|it| !needed(&it.0)) {
@@ -359,7 +359,7 @@ mod tests {
             "backendRefs": [{ "name": "x", "filters": filters }] });
         reads_nulls::<RouteView>(json!({ "spec": { "hostnames": ["a"],
             "parentRefs": [reference], "rules": [rule] } }));
-        let nulled = aplomb::nulls::each_nulled(&rule);
+        let nulled = aplomb::nulls::null_variants(&rule);
         for (path, rule) in nulled {
             // A filter without its part is no filter.
             if path.ends_with("/requestHeaderModifier") {

@@ -150,7 +150,7 @@ impl Act<'_> {
             return Ok(());
         }
         progress.rivals.remove(hostname);
-        self.cx.delete_other::<HostnameClaim>(&key).await
+        self.cx.delete_unowned::<HostnameClaim>(&key).await
     }
 
     /// Writes the children, backends first: a gateway that sees a route can then see all of it.
@@ -229,7 +229,7 @@ impl Act<'_> {
         let found = self.cx.cache::<EndpointSlice>()?.get(&key);
         match found {
             Some(found) if found.address_type != desired.address_type => {
-                self.cx.delete_other::<EndpointSlice>(&key).await
+                self.cx.delete_unowned::<EndpointSlice>(&key).await
             }
             _ => Ok(()),
         }
@@ -243,12 +243,12 @@ impl Act<'_> {
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
         if let Some(gateway) = gateway.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::gateway(&gateway, standing, self.world);
-            self.cx.report::<Gateway>(self.key, status).await?;
+            self.cx.apply_child_status::<Gateway>(self.key, status).await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
         if let Some(route) = route.filter(|it| report::is_child(&it.metadata, proxy)) {
             let status = report::route(&route, standing, self.world);
-            self.cx.report::<HttpRoute>(self.key, status).await?;
+            self.cx.apply_child_status::<HttpRoute>(self.key, status).await?;
         }
         Ok(())
     }

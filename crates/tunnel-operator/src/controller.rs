@@ -62,11 +62,11 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<HttpProxy> {
     });
     let controller = inputs(indexes(controller), office);
     controller
-        .owns::<Gateway>(Predicate::desired())
-        .owns::<HttpRoute>(Predicate::desired())
-        .owns::<EndpointSlice>(Predicate::everything())
-        .poked_by(&office.proxies, "proof")
-        .forgets(move |key| farewell.forget(key))
+        .owns::<Gateway>(Predicate::spec_or_metadata_changed())
+        .owns::<HttpRoute>(Predicate::spec_or_metadata_changed())
+        .owns::<EndpointSlice>(Predicate::always())
+        .triggered_by(&office.proxies, "proof")
+        .on_deleted(move |key| farewell.forget(key))
         .workers(WORKERS)
         .deadline(PASS)
 }
@@ -100,15 +100,15 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
     controller
         .watches::<ConnectorView>(
             Scope::default(),
-            Predicate::fields(ConnectorView::read),
+            Predicate::changed_by(ConnectorView::read),
             move |connector, all| {
                 heard.heard(connector);
-                keys(&all.by(BY_CONNECTOR, &connector.meta().key().to_string()))
+                keys(&all.by_index(BY_CONNECTOR, &connector.meta().key().to_string()))
             },
         )
         .watches::<ConnectorClass>(
             Scope::default(),
-            Predicate::fields(|class: &ConnectorClass| {
+            Predicate::changed_by(|class: &ConnectorClass| {
                 (
                     class.spec.domain.clone(),
                     class.spec.backend_networks.clone(),
@@ -126,7 +126,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
                 keys(&all)
             },
         )
-        .watches::<Gateway>(Scope::default(), Predicate::generation(), |gateway, all| {
+        .watches::<Gateway>(Scope::default(), Predicate::generation_changed(), |gateway, all| {
             let named = plain::hostnames(gateway);
             let mut asked = with_hostnames(&named, all);
             if named.iter().any(|it| it == plain::WILDCARD) {
@@ -138,20 +138,20 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
             }
             asked
         })
-        .watches::<HttpRoute>(Scope::default(), Predicate::generation(), |route, all| {
+        .watches::<HttpRoute>(Scope::default(), Predicate::generation_changed(), |route, all| {
             let ours = plain::is_proxys(&route.metadata);
             let named = plain::named(route);
             with_hostnames(if ours { &[] } else { &named }, all)
         })
-        .watches::<HostnameClaim>(Scope::default(), Predicate::everything(), |claim, all| {
-            keys(&all.by(BY_HOSTNAME, claim.meta().name))
+        .watches::<HostnameClaim>(Scope::default(), Predicate::always(), |claim, all| {
+            keys(&all.by_index(BY_HOSTNAME, claim.meta().name))
         })
         .watches::<GatewayReplica>(
             Scope {
                 namespace: Some(office.namespace.to_string()),
                 ..Scope::default()
             },
-            Predicate::comparing(move |old: &GatewayReplica, new| {
+            Predicate::unless_same(move |old: &GatewayReplica, new| {
                 replicas.hear(new);
                 said(old) == said(new)
             }),
@@ -170,7 +170,7 @@ fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
 fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
     let asked = hostnames
         .iter()
-        .flat_map(|it| keys(&all.by(BY_HOSTNAME, it)));
+        .flat_map(|it| keys(&all.by_index(BY_HOSTNAME, it)));
     asked.collect()
 }
 
@@ -186,7 +186,7 @@ async fn reconcile(
 ) -> Result<Action> {
     if proxy.metadata.deletion_timestamp.is_some() {
         // Its children go with it, its claims are swept, and nothing else holds it.
-        return Ok(Action::Settled);
+        return Ok(Action::Done);
     }
     let key = View::meta(&**proxy).key();
     let observer = Observer {
@@ -221,18 +221,18 @@ async fn reconcile(
         };
         act.take(step, &mut progress).await?;
         if progress.gone {
-            cx.gone();
-            return Ok(Action::Settled);
+            cx.object_deleted();
+            return Ok(Action::Done);
         }
     }
-    Ok(Action::Recheck(Duration::ZERO))
+    Ok(Action::RequeueAfter(Duration::ZERO))
 }
 
 /// Lays down what the plan says. Written when the pass ends; after a conflict nothing of it is.
 fn say(cx: &Context<HttpProxy>, plan: &Plan) {
     cx.status(&plan.status);
     for kind in OURS {
-        cx.retract(kind);
+        cx.remove_condition(kind);
     }
     for condition in &plan.conditions {
         cx.condition(condition.clone());
@@ -256,17 +256,17 @@ fn ended(
     let ready = plan
         .conditions
         .iter()
-        .find(|it| it.kind == conditions::READY);
+        .find(|it| it.type_ == conditions::READY);
     if let (Some(ready), Some(line)) = (ready, &plan.status.timeline) {
         let before = proxy.status.as_ref().and_then(|it| it.timeline.as_ref());
         let said = (ready.status == ConditionStatus::True, &*ready.reason);
         office.telemetry.seen(key, (before, line), said, cx.fence());
     }
     for note in plan.notes {
-        cx.event(note);
+        cx.publish_event(note);
     }
     match plan.rejected {
-        Some((reason, message)) => Action::rejected(reason, message),
-        None => Action::Recheck(plan.again),
+        Some((reason, message)) => Action::reject(reason, message),
+        None => Action::RequeueAfter(plan.again),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
     let step = step.or_else(|| standing.as_ref().map(|_| Step::Report));
     let ready = conditions
         .iter()
-        .any(|it| it.kind == kinds::READY && it.status == ConditionStatus::True);
+        .any(|it| it.type_ == kinds::READY && it.status == ConditionStatus::True);
     let status = HttpProxyStatus {
         hostname: served.first().cloned(),
         canonical_hostname: Some(held.canonical.clone()),

@@ -196,7 +196,7 @@ impl TunnelState {
         }
         let (was, is): (BTreeSet<_>, BTreeSet<_>) = (lost(&old), lost(new));
         for connector in was.symmetric_difference(&is) {
-            concerned.extend(keys(&all.by(BY_CONNECTOR, connector), |_| true));
+            concerned.extend(keys(&all.by_index(BY_CONNECTOR, connector), |_| true));
         }
         let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
             let all = spec.all_quarantined();

@@ -116,7 +116,7 @@ impl Observer<'_> {
     fn given(&self) -> Result<BTreeSet<String>> {
         let proxies = self.cx.cache::<HttpProxy>()?;
         let another = |label: &str| {
-            let all = proxies.by(BY_LABEL, label);
+            let all = proxies.by_index(BY_LABEL, label);
             all.iter().any(|it| View::meta(&**it).uid != self.uid())
         };
         let hostnames = self.proxy.spec.hostnames.iter();
@@ -180,17 +180,17 @@ impl Observer<'_> {
     /// ours is told rather than any other.
     fn plain(&self, claims: &Cache<HostnameClaim>) -> Result<BTreeMap<String, Plain>> {
         let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
-        let wildcards = gateways.by(BY_LISTENER, plain::WILDCARD);
+        let wildcards = gateways.by_index(BY_LISTENER, plain::WILDCARD);
         let seen = |hostname: &String| {
             let claim = claims.get(&ObjectKey::new(None, hostname));
             let claimed = claim.and_then(|it| it.metadata.creation_timestamp.clone());
             let mut all: Vec<Plain> = gateways
-                .by(BY_LISTENER, hostname)
+                .by_index(BY_LISTENER, hostname)
                 .iter()
                 .filter(|it| !self.is_own(it))
                 .map(|it| seen(it, plain::is_first(it, claimed.as_ref())))
                 .collect();
-            let routes = routes.by(BY_ROUTE, hostname);
+            let routes = routes.by_index(BY_ROUTE, hostname);
             let routed = wildcards.iter().filter(|gateway| {
                 routes
                     .iter()
@@ -215,7 +215,7 @@ impl Observer<'_> {
 
     fn surplus(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {
         let wanted = &self.proxy.spec.hostnames;
-        let ours = all.by(BY_CLAIMANT, self.uid());
+        let ours = all.by_index(BY_CLAIMANT, self.uid());
         let names = ours.iter().filter_map(|claim| claim.metadata.name.clone());
         names.filter(|name| !wanted.contains(name)).collect()
     }

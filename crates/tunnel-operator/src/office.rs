@@ -50,7 +50,7 @@ impl TunnelContext {
     pub(crate) fn replica_gone(&self, key: &ObjectKey) {
         self.replicas.forget(key);
         for key in self.memory.replica_gone() {
-            self.proxies.poke(&key);
+            self.proxies.enqueue(&key);
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn sessions(
     let (memory, proxies) = (memory.clone(), proxies.clone());
     ProvenSessions::new(connectors, move |connector| {
         for key in memory.expire(connector) {
-            proxies.poke(&key);
+            proxies.enqueue(&key);
         }
     })
 }

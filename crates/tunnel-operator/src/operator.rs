@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
-use aplomb::budget;
+use aplomb::ratelimit;
 use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
@@ -62,7 +62,7 @@ pub struct TunnelDeps {
     /// Where the operator is shown.
     pub board: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub server: Option<ratelimit::ApiServerLimits>,
     /// Where the operator counts.
     pub tunnels: TunnelMetrics,
 }
@@ -109,12 +109,12 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
         clock: parts.clock.clone(),
     };
     let metrics = MetricsSource::new(move |registry| parts.tunnels.register(registry));
-    let engine = Engine::new(NAME, client).settings(|set| {
+    let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
-        set.server = parts.server;
+        set.admin_registry = parts.board;
+        set.api_limits = parts.server;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
         set.clock = parts.clock;

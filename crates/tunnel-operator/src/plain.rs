@@ -95,9 +95,9 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
         let office = run.clone();
         async move { reconcile(&gateway, &cx, &office).await }
     })
-    .silent()
-    .lens(Predicate::generation())
-    .watches::<GatewayReplica>(within, Predicate::fields(refused), |replica, _| {
+    .without_status()
+    .predicate(Predicate::generation_changed())
+    .watches::<GatewayReplica>(within, Predicate::changed_by(refused), |replica, _| {
         refused(replica).into_iter().map(|(key, _)| key).collect()
     })
 }
@@ -130,7 +130,7 @@ async fn reconcile(
 ) -> Result<Action> {
     let controlled = gateway.metadata.owner_references.iter().flatten();
     if !is_plain(gateway) || controlled.clone().any(|it| it.controller == Some(true)) {
-        return Ok(Action::Settled);
+        return Ok(Action::Done);
     }
     let (key, now) = (View::meta(&**gateway).key(), Instant::now());
     let replicas = cx.cache::<GatewayReplica>()?.list();
@@ -151,9 +151,9 @@ async fn reconcile(
     let refused_before = had.any(|it| it.reason == reasons::HOSTNAME_IN_USE);
     if reason.is_some() || (refused_before && !unsaid) {
         let status = status(gateway, reason.as_deref(), office.clock.now());
-        cx.report::<Gateway>(&key, status).await?;
+        cx.apply_child_status::<Gateway>(&key, status).await?;
     }
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// The status of a Gateway with hostnames that are in use, or that are no longer.

@@ -64,11 +64,11 @@ fn condition(
 ) -> Condition {
     let before = had
         .iter()
-        .find(|it| it.type_ == kind && it.status == said.status.word());
+        .find(|it| it.type_ == kind && it.status == said.status.as_str());
     let since = before.map(|it| it.last_transition_time.clone());
     Condition {
         type_: kind.to_owned(),
-        status: said.status.word().to_owned(),
+        status: said.status.as_str().to_owned(),
         reason: said.reason.clone(),
         message: said.message.clone(),
         observed_generation: generation,

@@ -48,7 +48,7 @@ impl ProvenSessions {
             known.awaited.remove(connector)
         };
         if awaited {
-            self.connectors.poke(connector);
+            self.connectors.enqueue(connector);
         }
     }
 

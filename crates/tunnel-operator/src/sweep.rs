@@ -27,16 +27,16 @@ pub(crate) fn claims() -> Controller<HostnameClaim> {
         "aplomb-claims",
         |claim: Arc<HostnameClaim>, cx| async move { sweep_claim(&claim, &cx).await },
     )
-    .silent()
+    .without_status()
     .index::<HostnameClaim>(Scope::default(), CLAIMANT, |claim: &HostnameClaim| {
         vec![claim.spec.claimant.uid.clone()]
     })
     .watches::<HttpProxy>(
         Scope::default(),
         // Whatever else changes of an HTTPProxy, it is there.
-        Predicate::comparing(|_, _| true),
+        Predicate::unless_same(|_, _| true),
         |proxy, claims| {
-            let claims = claims.by(CLAIMANT, View::meta(proxy).uid);
+            let claims = claims.by_index(CLAIMANT, View::meta(proxy).uid);
             claims.iter().map(|it| View::meta(&**it).key()).collect()
         },
     )
@@ -47,13 +47,13 @@ async fn sweep_claim(claim: &HostnameClaim, cx: &Context<HostnameClaim>) -> Resu
     let key = ObjectKey::new(Some(&claimant.namespace), &claimant.name);
     let cached = cx.cache::<HttpProxy>()?.get(&key);
     if cached.is_some_and(|proxy| View::meta(&*proxy).uid == claimant.uid) {
-        return Ok(Action::Settled);
+        return Ok(Action::Done);
     }
     if !is_there(&cx.client(), claimant).await? {
         let key = View::meta(claim).key();
         cx.delete::<HostnameClaim>(&key).await?;
     }
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// Whether the server knows the claimant of a claim.
@@ -80,12 +80,12 @@ pub(crate) fn replicas(office: &TunnelContext) -> Controller<GatewayReplica> {
             async move { watch_over(&replica, &cx, &pulses).await }
         },
     )
-    .silent()
-    .within(scope)
-    .lens(Predicate::comparing(
+    .without_status()
+    .in_scope(scope)
+    .predicate(Predicate::unless_same(
         move |old: &GatewayReplica, new: &GatewayReplica| heard.only_beats(old, new),
     ))
-    .forgets(move |key| gone.replica_gone(key))
+    .on_deleted(move |key| gone.replica_gone(key))
 }
 
 async fn watch_over(
@@ -99,11 +99,11 @@ async fn watch_over(
         look(cx, &key, pulses).await;
     }
     match stage(pulses, &key) {
-        Stage::Alive(wait) | Stage::Late(wait) | Stage::Dead(wait) => Ok(Action::Recheck(wait)),
+        Stage::Alive(wait) | Stage::Late(wait) | Stage::Dead(wait) => Ok(Action::RequeueAfter(wait)),
         Stage::Over => {
             // As it was read: one that has renewed meanwhile is a conflict, and is looked at again.
             cx.delete::<GatewayReplica>(&key).await?;
-            Ok(Action::Settled)
+            Ok(Action::Done)
         }
     }
 }

@@ -68,14 +68,14 @@ mod tests {
             "connectionDetails": { "publicKey": { "id": "ab",
                 "addresses": [{ "address": "192.0.2.1", "port": 1 }] }, "session": "s" },
             "conditions": [{ "type": "Online" }] } });
-        for (path, object) in aplomb::nulls::each_nulled(&connector) {
+        for (path, object) in aplomb::nulls::null_variants(&connector) {
             let read = aplomb::nulls::read::<ConnectorView>(&object);
             // Details without a key are none.
             let whole = path != "/status/connectionDetails/publicKey";
             assert!(read.is_ok() == whole, "{path}");
         }
         let lease = json!({ "metadata": metadata, "spec": { "holderIdentity": "a" } });
-        for (path, object) in aplomb::nulls::each_nulled(&lease) {
+        for (path, object) in aplomb::nulls::null_variants(&lease) {
             let read = aplomb::nulls::read::<LeaseView>(&object);
             assert!(read.is_ok(), "{path}");
         }

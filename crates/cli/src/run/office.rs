@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use aplomb::admin::{self, AdminRegistry};
-use aplomb::{Clock, Telemetry, budget};
+use aplomb::{Clock, Telemetry, ratelimit};
 use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Office {
     telemetry: Telemetry,
     board: AdminRegistry,
-    server: Option<budget::ApiServerLimits>,
+    server: Option<ratelimit::ApiServerLimits>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -36,8 +36,8 @@ impl Office {
         })?;
         let address = listener.local_addr()?;
         let telemetry = Telemetry::default();
-        let config = budget::LimitConfig::api_server();
-        let server = budget::ApiServerLimits::new(&config, &telemetry, &Clock::system());
+        let config = ratelimit::LimitConfig::api_server();
+        let server = ratelimit::ApiServerLimits::new(&config, &telemetry, &Clock::system());
         Ok(Self {
             telemetry,
             board: AdminRegistry::default(),

@@ -36,7 +36,7 @@ impl Act<'_> {
     pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
-                self.cx.finalizer(FINALIZER).await?;
+                self.cx.add_finalizer(FINALIZER).await?;
                 seen.finalized = true;
             }
             Step::Entitlements => seen.entitlements = Some(self.entitlements().await?),
@@ -62,7 +62,7 @@ impl Act<'_> {
             }
             Step::Delete(key) => self.delete(key, seen).await?,
             Step::Release => {
-                self.cx.release(FINALIZER).await?;
+                self.cx.remove_finalizer(FINALIZER).await?;
                 seen.released = true;
             }
         }
@@ -177,8 +177,8 @@ impl Act<'_> {
         let subject = self.effect("create", key);
         // A pass that is dropped on the way must not believe later that nothing was asked.
         let desk = &self.office.desk;
-        let unasked = desk.unasked(self.who, self.cx.term());
-        desk.set_unasked(self.who, None, self.cx.term());
+        let unasked = desk.unasked(self.who, self.cx.leader_term());
+        desk.set_unasked(self.who, None, self.cx.leader_term());
         match self
             .office
             .unless_refused(CoderEndpoint::CreateKey, &subject, call)
@@ -190,7 +190,7 @@ impl Act<'_> {
             }
             Err(hindrance) => {
                 if !unclear(&hindrance) {
-                    desk.set_unasked(self.who, unasked, self.cx.term());
+                    desk.set_unasked(self.who, unasked, self.cx.leader_term());
                 }
                 seen.hindered = Some(self.doubted(&server, key, hindrance).await);
                 Ok(())

@@ -45,26 +45,26 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> 
         async move { reconcile(&object, &cx, &office).await }
     })
     .finalizer(FINALIZER)
-    .within(scope.clone())
+    .in_scope(scope.clone())
     .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
     .index::<CoderProvisioner>(scope.clone(), CLAIMS, claims)
-    .owns_some::<Secret>(opaque(None), Predicate::comparing(same_data))
-    .owns::<ServiceAccount>(Predicate::desired())
-    .owns::<Role>(Predicate::everything())
-    .owns::<RoleBinding>(Predicate::everything())
-    .owns::<Deployment>(Predicate::comparing(same_rollout))
+    .owns_in::<Secret>(opaque(None), Predicate::unless_same(same_data))
+    .owns::<ServiceAccount>(Predicate::spec_or_metadata_changed())
+    .owns::<Role>(Predicate::always())
+    .owns::<RoleBinding>(Predicate::always())
+    .owns::<Deployment>(Predicate::unless_same(same_rollout))
     .watches::<Secret>(
         opaque(namespace),
-        Predicate::comparing(same_data),
+        Predicate::unless_same(same_data),
         |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
     )
-    .watches_if_possible::<ControlPlaneView>(
+    .watches_optional::<ControlPlaneView>(
         scope,
-        Predicate::fields(ControlPlaneView::read),
+        Predicate::changed_by(ControlPlaneView::read),
         |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
     )
-    .poked_by(&office.provisioners, "turn")
-    .forgets(move |key| farewell.forget(&who(key)))
+    .triggered_by(&office.provisioners, "turn")
+    .on_deleted(move |key| farewell.forget(&who(key)))
     .workers(WORKERS)
     .deadline(PASS)
     .resync(SELDOM)
@@ -128,7 +128,7 @@ async fn reconcile(
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
             if after.is_some() && after != before {
-                office.desk.set_unasked(&who, after.cloned(), cx.term());
+                office.desk.set_unasked(&who, after.cloned(), cx.leader_term());
             }
             let secret = plan.unheld.then(|| world.token_secret()).flatten();
             office.want(&who, secret);
@@ -137,7 +137,7 @@ async fn reconcile(
             let told = access
                 .filter(|_| world.object.spec.bypass_rate_limit)
                 .and_then(|it| office.bypass(&who, it));
-            told.into_iter().for_each(|it| cx.event(it));
+            told.into_iter().for_each(|it| cx.publish_event(it));
             return plan.end.verdict();
         };
         let act = Act {
@@ -149,8 +149,8 @@ async fn reconcile(
         act.take(step, &mut seen).await?;
         if seen.released {
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
-            return Ok(Action::Settled);
+            return Ok(Action::Done);
         }
     }
-    Ok(Action::Recheck(Duration::ZERO))
+    Ok(Action::RequeueAfter(Duration::ZERO))
 }

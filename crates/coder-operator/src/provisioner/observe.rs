@@ -47,7 +47,7 @@ impl Observer<'_> {
             held: self.held(access.as_ref().ok())?,
             secret,
             deployment: self.deployment()?,
-            memory: self.office.memory(self.who, self.cx.term()),
+            memory: self.office.memory(self.who, self.cx.leader_term()),
             seen: seen.clone(),
             object: self.object.clone(),
             access,
@@ -111,7 +111,7 @@ impl Observer<'_> {
         let next = names(self.object, status.rotation.sequence);
         let own = records(status).map(|it| it.name.clone());
         let claimed = |name: &String| {
-            let found = all.by(CLAIMS, &claim_of(url, &organization, name));
+            let found = all.by_index(CLAIMS, &claim_of(url, &organization, name));
             found
                 .iter()
                 .any(|it| it.metadata.uid != self.object.metadata.uid)

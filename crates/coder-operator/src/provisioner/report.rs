@@ -21,7 +21,7 @@ pub(crate) fn tell(
     fence: &Fence,
 ) {
     coder.lead(fence);
-    let ready = plan.conditions.iter().find(|it| it.kind == READY);
+    let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
     let retiring = plan.status.retiring.iter();

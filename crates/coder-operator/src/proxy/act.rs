@@ -32,7 +32,7 @@ impl Act<'_> {
     pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
-                self.cx.finalizer(FINALIZER).await?;
+                self.cx.add_finalizer(FINALIZER).await?;
                 seen.finalized = true;
             }
             Step::Entitlements => self.entitlements(seen).await?,
@@ -52,7 +52,7 @@ impl Act<'_> {
             }
             Step::Deregister(old) => self.deregister(old, seen).await?,
             Step::Release => {
-                self.cx.release(FINALIZER).await?;
+                self.cx.remove_finalizer(FINALIZER).await?;
                 seen.released = true;
             }
         }
@@ -135,13 +135,13 @@ impl Act<'_> {
         let endpoint = CoderEndpoint::CreateProxy;
         // A pass that is dropped on the way must not believe later that nothing was asked.
         let desk = &self.office.desk;
-        let unasked = desk.unasked(self.who, self.cx.term());
-        desk.set_unasked(self.who, None, self.cx.term());
+        let unasked = desk.unasked(self.who, self.cx.leader_term());
+        desk.set_unasked(self.who, None, self.cx.leader_term());
         match self.office.unless_refused(endpoint, &subject, call).await {
             Ok(made) => self.keep(made, seen).await,
             Err(hindrance) => {
                 if !unclear(&hindrance) {
-                    desk.set_unasked(self.who, unasked, self.cx.term());
+                    desk.set_unasked(self.who, unasked, self.cx.leader_term());
                 }
                 seen.hindered = Some(self.doubted(&server, pending, hindrance).await);
                 Ok(())
@@ -181,7 +181,7 @@ impl Act<'_> {
             Ok(true) => {
                 // Were it ours, it would have been found: nothing was made.
                 let name = Some(pending.name.clone());
-                self.office.desk.set_unasked(self.who, name, self.cx.term());
+                self.office.desk.set_unasked(self.who, name, self.cx.leader_term());
                 Blocked::Refused(said)
             }
             Ok(false) => Blocked::Refused(CallError {

@@ -44,23 +44,23 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderWorkspaceProx
         async move { reconcile(&object, &cx, &office).await }
     })
     .finalizer(FINALIZER)
-    .within(scope.clone())
+    .in_scope(scope.clone())
     .index::<CoderWorkspaceProxy>(scope.clone(), BY_NAME, named)
-    .owns_some::<Secret>(opaque(None), Predicate::comparing(same_data))
-    .owns::<Service>(Predicate::desired())
-    .owns::<Deployment>(Predicate::comparing(same_rollout))
+    .owns_in::<Secret>(opaque(None), Predicate::unless_same(same_data))
+    .owns::<Service>(Predicate::spec_or_metadata_changed())
+    .owns::<Deployment>(Predicate::unless_same(same_rollout))
     .watches::<Secret>(
         opaque(namespace),
-        Predicate::comparing(same_data),
+        Predicate::unless_same(same_data),
         |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
     )
-    .watches_if_possible::<ControlPlaneView>(
+    .watches_optional::<ControlPlaneView>(
         scope,
-        Predicate::fields(ControlPlaneView::read),
+        Predicate::changed_by(ControlPlaneView::read),
         |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
     )
-    .poked_by(&office.proxies, "turn")
-    .forgets(move |key| farewell.forget(&who(key)))
+    .triggered_by(&office.proxies, "turn")
+    .on_deleted(move |key| farewell.forget(&who(key)))
     .workers(WORKERS)
     .deadline(PASS)
     .resync(SELDOM)
@@ -119,7 +119,7 @@ async fn reconcile(
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
             if after.is_some() && after != before {
-                office.desk.set_unasked(&who, after.cloned(), cx.term());
+                office.desk.set_unasked(&who, after.cloned(), cx.leader_term());
             }
             let secret = plan.unheld.then(|| world.token_secret()).flatten();
             office.want(&who, secret);
@@ -128,7 +128,7 @@ async fn reconcile(
             let told = access
                 .filter(|_| bypasses(object))
                 .and_then(|it| office.bypass(&who, it));
-            told.into_iter().for_each(|it| cx.event(it));
+            told.into_iter().for_each(|it| cx.publish_event(it));
             return plan.end.verdict();
         };
         let act = Act {
@@ -140,10 +140,10 @@ async fn reconcile(
         act.take(step, &mut seen).await?;
         if seen.released {
             report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
-            return Ok(Action::Settled);
+            return Ok(Action::Done);
         }
     }
-    Ok(Action::Recheck(Duration::ZERO))
+    Ok(Action::RequeueAfter(Duration::ZERO))
 }
 
 fn bypasses(object: &CoderWorkspaceProxy) -> bool {

@@ -43,7 +43,7 @@ impl Observer<'_> {
             held: self.held(today)?,
             secret: self.secret()?,
             deployment: self.deployment()?,
-            memory: self.office.memory(self.who, self.cx.term()),
+            memory: self.office.memory(self.who, self.cx.leader_term()),
             seen: seen.clone(),
             object: self.object.clone(),
             access,

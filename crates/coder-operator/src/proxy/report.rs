@@ -18,7 +18,7 @@ pub(crate) fn tell(
     fence: &Fence,
 ) {
     coder.lead(fence);
-    let ready = plan.conditions.iter().find(|it| it.kind == READY);
+    let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
     let retiring = plan.status.retiring.iter();
     let access = world.access.as_ref().and_then(|it| it.as_ref().ok());

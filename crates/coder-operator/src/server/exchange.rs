@@ -66,7 +66,7 @@ impl ServerClient {
         let answer = timeout_at(deadline, self.0.client.send(ask, bypass)).await;
         let answer = answer.unwrap_or_else(|_| Err(CallError::late(ask.endpoint)));
         self.learn(asker.who, ask.endpoint, &sent, sending, told(&answer));
-        if !guard.still_holds() {
+        if !guard.is_held() {
             let (server, endpoint) = (self.0.site.base.name(), ask.endpoint);
             let telemetry = &self.0.common.settings.telemetry;
             telemetry.emit(CallStale { server, endpoint });

@@ -82,7 +82,7 @@ fn an_object_that_is_gone_takes_its_series_along() {
 #[test]
 fn a_standby_shows_no_gauges_and_keeps_its_counters() {
     let coder = CoderMetrics::default();
-    let fence = Fence::open();
+    let fence = Fence::always_open();
     coder.lead(&fence);
     seen(&coder, &object("red"), true);
     coder.emit(LimitReported {
@@ -93,7 +93,7 @@ fn a_standby_shows_no_gauges_and_keeps_its_counters() {
     });
     coder.emit(BypassRefused { server: SERVER });
     assert_eq!(samples(&coder, "aplomb_coder_budget_remaining{").len(), 1);
-    fence.close();
+    fence.revoke();
     assert!(samples(&coder, "aplomb_coder_budget_remaining{").is_empty());
     assert!(samples(&coder, "aplomb_coder_ready{").is_empty());
     assert_eq!(

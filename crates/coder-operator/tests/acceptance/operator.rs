@@ -38,7 +38,7 @@ impl Replica {
             let parts = CoderDeps {
                 connect: Arc::new(move |_| Ok(wire.transport(&way))),
                 clock: Clock::system(),
-                tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
+                tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
                 board: AdminRegistry::default(),
                 server: None,

@@ -44,7 +44,7 @@ impl DataSources for AdminRegistry {
     }
 
     fn changed(&self) -> watch::Receiver<u64> {
-        AdminRegistry::changed(self)
+        AdminRegistry::subscribe(self)
     }
 }
 

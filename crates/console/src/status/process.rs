@@ -3,7 +3,7 @@
 //! Names, times and counts, as `/debug/state.json` has them; ages are in seconds.
 
 use aplomb::admin::DebugState;
-use aplomb::budget::{LimiterLaneSnapshot, LimiterSnapshot};
+use aplomb::ratelimit::{LimiterLaneSnapshot, LimiterSnapshot};
 use serde::{Deserialize, Serialize};
 
 /// One engine of a process.
@@ -160,7 +160,7 @@ pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
             holder: lease.and_then(|it| it.holder.clone()),
             transitions: lease.map_or(0, |it| it.transitions),
             uptime: state.uptime,
-            trouble: state.trouble(),
+            trouble: state.readiness_failures(),
         }
     };
     engines.iter().map(operator).collect()

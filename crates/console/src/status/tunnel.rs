@@ -178,7 +178,7 @@ pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark
             at: line.at,
             offset: seconds(began, line.at),
             times: line.times,
-            class: class.word().to_owned(),
+            class: class.as_str().to_owned(),
             message: message.to_owned(),
             ..PushbackMark::default()
         };

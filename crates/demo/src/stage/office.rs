@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
 use aplomb::admin::{self, AdminRegistry};
-use aplomb::{Clock, Telemetry, budget};
+use aplomb::{Clock, Telemetry, ratelimit};
 use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use super::Start;
 pub(crate) struct Office {
     pub(crate) telemetry: Telemetry,
     pub(crate) board: AdminRegistry,
-    pub(super) server: budget::ApiServerLimits,
+    pub(super) server: ratelimit::ApiServerLimits,
     address: SocketAddr,
 }
 
@@ -29,9 +29,9 @@ impl Office {
             )
         })?;
         let telemetry = Telemetry::default();
-        let config = budget::LimitConfig::api_server();
+        let config = ratelimit::LimitConfig::api_server();
         let office = Self {
-            server: budget::ApiServerLimits::new(&config, &telemetry, &Clock::system()),
+            server: ratelimit::ApiServerLimits::new(&config, &telemetry, &Clock::system()),
             address: listener.local_addr()?,
             board: AdminRegistry::default(),
             telemetry,

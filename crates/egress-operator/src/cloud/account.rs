@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use aplomb::budget::RateLimiter;
+use aplomb::ratelimit::RateLimiter;
 use aplomb::fence::Fence;
 use aplomb::{Clock, ObjectKey, SingleFlight};
 use aplomb_api::egress::{FloatingIpRef, labels};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, Permit};
+use aplomb::ratelimit::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, Permit};
 use aplomb::fence::Fence;
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -68,7 +68,7 @@ impl HcloudAccount {
             self.state(|state| state.ours += 1);
             let answer = send(client).await;
             if let Some((status, headers)) = told(&answer) {
-                permit.answered(status, headers);
+                permit.record_answer(status, headers);
             }
             Ok(answer)
         };
@@ -156,7 +156,7 @@ pub(super) fn config() -> LimitConfig {
         burst: 3600,
         concurrency: 10,
         lanes: vec![lane("failover", RESERVE, 6), lane("routine", 0, 0)],
-        dialects: vec![HETZNER],
+        header_formats: vec![HETZNER],
         ramp: Duration::ZERO,
         longest_wait: Duration::from_secs(3600),
     }

@@ -16,7 +16,7 @@ use crate::world::{CandidateNode, LabelState, ProviderTrouble};
 pub(super) fn of(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
     let available = available(scene, status);
     let ready = Condition {
-        kind: READY.to_owned(),
+        type_: READY.to_owned(),
         ..available.clone()
     };
     let mut conditions = vec![
@@ -32,7 +32,7 @@ pub(super) fn of(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Con
 }
 
 fn no(reason: &str, message: impl Into<String>) -> Condition {
-    Condition::no(kinds::AVAILABLE, reason, message)
+    Condition::new_false(kinds::AVAILABLE, reason, message)
 }
 
 /// Whether traffic can leave through the floating IP: the first thing that speaks against it.
@@ -58,10 +58,10 @@ fn provider(scene: &Assessment<'_>) -> Option<Condition> {
         let message = "a newer leader has acted on the floating IP, so that this one stands down; \
                        one that still leads after a minute goes on";
         let reason = reasons::NEWER_LEADER;
-        return Some(Condition::unknown(kinds::AVAILABLE, reason, message));
+        return Some(Condition::new_unknown(kinds::AVAILABLE, reason, message));
     }
     let stale = |reason: &str, message: &str| {
-        let condition = Condition::unknown(kinds::AVAILABLE, reason, message);
+        let condition = Condition::new_unknown(kinds::AVAILABLE, reason, message);
         scene.stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
@@ -152,14 +152,14 @@ fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
             let name = cordoned_gateway(scene).map_or("the gateway", |node| node.name.as_str());
             let message =
                 format!("{ip} is on {name}, which is cordoned and has nobody to take over from it");
-            return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
+            return Condition::new_true(kinds::AVAILABLE, reasons::SERVING, message);
         }
     };
     let name = &node.name;
     if confirmed(scene, node) {
         if node.labels == LabelState::All {
             let message = format!("{ip} is on {name}, which carries the gateway labels");
-            return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
+            return Condition::new_true(kinds::AVAILABLE, reasons::SERVING, message);
         }
         let message = format!("{ip} is on {name}, which does not carry the gateway labels yet");
         return no(reasons::UNLABELLED, message);
@@ -192,15 +192,15 @@ fn provider_reachable(scene: &Assessment<'_>) -> Condition {
             trouble @ (ProviderTrouble::NoToken(_)
             | ProviderTrouble::Unauthorized
             | ProviderTrouble::Unreachable(_)),
-        ) => Condition::no(kind, reason(trouble), said(scene, trouble)),
+        ) => Condition::new_false(kind, reason(trouble), said(scene, trouble)),
         // Every call that is refused for its rate would turn it otherwise.
         Some(trouble @ ProviderTrouble::Throttled) if scene.stale() => {
-            Condition::no(kind, reason(trouble), said(scene, trouble))
+            Condition::new_false(kind, reason(trouble), said(scene, trouble))
         }
         _ if scene.world.cloud.seen.is_none() && scene.world.cloud.trouble.is_none() => {
-            Condition::unknown(kind, reasons::STALE, "the provider has not been asked yet")
+            Condition::new_unknown(kind, reasons::STALE, "the provider has not been asked yet")
         }
-        _ => Condition::yes(kind, reasons::ANSWERS, "the provider answers"),
+        _ => Condition::new_true(kind, reasons::ANSWERS, "the provider answers"),
     }
 }
 
@@ -212,7 +212,7 @@ fn redundant(scene: &Assessment<'_>) -> Condition {
         .map(|node| node.name.as_str())
         .collect();
     if fit.len() >= 2 {
-        return Condition::yes(kind, reasons::STANDBY, "another node could take over");
+        return Condition::new_true(kind, reasons::STANDBY, "another node could take over");
     }
     let reason = if fit.is_empty() {
         reasons::NO_CANDIDATE
@@ -226,13 +226,13 @@ fn redundant(scene: &Assessment<'_>) -> Condition {
         (None, "") => "no node is a candidate: label at least two".to_owned(),
         (None, why) => format!("no node can take the floating IP: {why}"),
     };
-    Condition::no(kind, reason, message)
+    Condition::new_false(kind, reason, message)
 }
 
 fn held(scene: &Assessment<'_>) -> Condition {
     match &scene.held {
-        Some(held) => Condition::yes(kinds::HELD, reasons::HELD, held.message.clone()),
-        None => Condition::no(kinds::HELD, reasons::NOT_HELD, "automation is not frozen"),
+        Some(held) => Condition::new_true(kinds::HELD, reasons::HELD, held.message.clone()),
+        None => Condition::new_false(kinds::HELD, reasons::NOT_HELD, "automation is not frozen"),
     }
 }
 
@@ -247,13 +247,13 @@ fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
             .is_some_and(|c| labelled(c) != labelled(node.labels))
     };
     Some(match nodes().find(differs) {
-        None => Condition::yes(kind, reasons::CONSISTENT, "Node and CiliumNode agree"),
+        None => Condition::new_true(kind, reasons::CONSISTENT, "Node and CiliumNode agree"),
         Some(node) => {
             let message = format!(
                 "the gateway labels of {} differ between Node and CiliumNode",
                 node.name
             );
-            Condition::no(kind, reasons::INCONSISTENT, message)
+            Condition::new_false(kind, reasons::INCONSISTENT, message)
         }
     })
 }
@@ -270,14 +270,14 @@ fn fenced(scene: &Assessment<'_>) -> Option<Condition> {
     let why = unwritten(&failed.trouble);
     let message = format!("term label not written: {why}; an old leader would not notice this one");
     let reason = reasons::TERM_NOT_WRITTEN;
-    Some(Condition::no(kinds::FENCED, reason, message))
+    Some(Condition::new_false(kinds::FENCED, reason, message))
 }
 
 /// Whether a condition of this kind and reason, with this status, is news: the object does not say it.
 pub(super) fn is_news(scene: &Assessment<'_>, condition: &Condition) -> bool {
     let mut before = scene.world.status.conditions.iter();
     !before.any(|before| {
-        before.type_ == condition.kind
+        before.type_ == condition.type_
             && before.reason == condition.reason
             && ConditionStatus::parse(&before.status) == Some(condition.status)
     })

@@ -18,7 +18,7 @@ pub(super) fn of(
     let mut notes: Vec<EventNote> = told.filter_map(turned).collect();
     notes.extend(moved(scene, status));
     notes.extend(overdue(scene, status));
-    let redundant = conditions.iter().find(|c| c.kind == kinds::REDUNDANT);
+    let redundant = conditions.iter().find(|c| c.type_ == kinds::REDUNDANT);
     let news = redundant.is_some_and(|c| is_news(scene, c));
     notes.extend(unusable(scene, news));
     notes
@@ -26,7 +26,7 @@ pub(super) fn of(
 
 /// What a condition that turned is worth telling.
 fn turned(condition: &Condition) -> Option<EventNote> {
-    let words = (condition.kind.as_str(), condition.status);
+    let words = (condition.type_.as_str(), condition.status);
     let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
     let passing = passing.contains(&condition.reason.as_str());
     match words {

@@ -28,7 +28,7 @@ pub(super) async fn serve(
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
         .with_state(standing);
-    Ok(tasks.keep("endpoint", async move {
+    Ok(tasks.spawn_forever("endpoint", async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "Endpoint is no longer served");
         }

@@ -20,16 +20,16 @@ pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> E
     let scope = scope(&slots.borrow());
     let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
         fill(&slots, &egress);
-        async { Ok(Action::Settled) }
+        async { Ok(Action::Done) }
     };
     let controller = Controller::new("egress-host", pass)
-        .everywhere()
-        .lens(Predicate::fields(|egress: &StableEgress| {
+        .without_leader_election()
+        .predicate(Predicate::changed_by(|egress: &StableEgress| {
             said(egress).map(str::to_owned)
         }))
-        .within(scope);
+        .in_scope(scope);
     Engine::new("egress-host", client)
-        .settings(|settings| settings.sync_deadline = FOR_EVER)
+        .configure(|settings| settings.sync_deadline = FOR_EVER)
         .controller(controller)
 }
 

@@ -44,7 +44,7 @@ impl NetlinkHandle {
         let (connection, handle, _) = rtnetlink::new_connection().map_err(Error::Socket)?;
         Ok(Self {
             handle,
-            _connection: tasks.vital("netlink", connection),
+            _connection: tasks.spawn_critical("netlink", connection),
         })
     }
 
@@ -170,7 +170,7 @@ impl KernelEvents {
         let (connection, _, messages) = opened.map_err(Error::Socket)?;
         Ok(Self {
             messages,
-            _connection: tasks.start(connection),
+            _connection: tasks.spawn(connection),
         })
     }
 

@@ -177,7 +177,7 @@ impl Occurrence for GatewayRemoved<'_> {
 }
 
 fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
-    plan.conditions.iter().find(|c| c.kind == kind)
+    plan.conditions.iter().find(|c| c.type_ == kind)
 }
 
 /// What cannot be told is not shown.

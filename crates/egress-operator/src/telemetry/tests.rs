@@ -184,7 +184,7 @@ fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
         empty: None,
     });
     assert!(!samples(&egress, "aplomb_egress_budget_remaining{").is_empty());
-    egress.lead(&Fence::shut());
+    egress.lead(&Fence::closed());
     for metric in ["gateway_", "candidates{", "held{", "budget_"] {
         let left = samples(&egress, &format!("aplomb_egress_{metric}"));
         assert!(left.is_empty(), "{left:?}");

@@ -137,9 +137,9 @@ pub fn controller(shared: PeerReporter) -> Controller<StableEgress> {
         async move { shared.pass(&egress, &cx).await }
     };
     Controller::new(NAME, pass)
-        .everywhere()
+        .without_leader_election()
         // Reports are read when a decision needs them, and wake nobody.
-        .watches::<Lease>(leases, Predicate::comparing(|_, _| true), |_, _| Vec::new())
+        .watches::<Lease>(leases, Predicate::unless_same(|_, _| true), |_, _| Vec::new())
 }
 
 impl PeerReporter {
@@ -169,12 +169,12 @@ impl PeerReporter {
             tracing::warn!(%error, "Cannot say which nodes are reached from here");
         }
         if !probes {
-            return Ok(Action::Settled);
+            return Ok(Action::Done);
         }
         let due = self.prober.due(&key, &health.probe, Instant::now());
         // Nobody to probe yet: whoever comes is found an interval later.
         let due = due.unwrap_or(health.probe.interval.0);
-        Ok(Action::Recheck(due.max(Duration::from_millis(100))))
+        Ok(Action::RequeueAfter(due.max(Duration::from_millis(100))))
     }
 
     async fn publish(&self, cx: &Context<StableEgress>, began: Instant) -> Result<()> {
@@ -232,7 +232,7 @@ impl PeerReporter {
 
 /// Deletes a Lease, unless somebody was first or it has come to life again.
 async fn remove(cx: &Context<StableEgress>, key: &ObjectKey) -> Result<()> {
-    match cx.delete_other::<Lease>(key).await {
+    match cx.delete_unowned::<Lease>(key).await {
         Err(error) if error.class() == ErrorClass::Conflict => Ok(()),
         other => other,
     }

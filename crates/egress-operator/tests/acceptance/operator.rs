@@ -51,7 +51,7 @@ impl Replica {
                 connect: Arc::new(move || transport(&wire, &hetzner, &valve)),
                 probe: probe.clone(),
                 clock: Clock::system(),
-                tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
+                tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
                 board: AdminRegistry::default(),
                 server: None,

@@ -33,7 +33,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
     lab.floating_ip(0, "web", |_| {});
     let hub = InformerSet::new(lab.cluster.plain_client("peer"), Telemetry::default());
     let (sender, mut events) = unbounded_channel();
-    let watch = hub.watch::<Name>(Scope::default());
+    let watch = hub.informer::<Name>(Scope::default());
     // Nobody reads it any more when the world ends.
     watch.listen(move |_| sender.send(()).unwrap_or_default());
     let _tasks = hub.start(&Tasks::on_runtime());

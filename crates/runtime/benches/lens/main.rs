@@ -45,8 +45,8 @@ const MEMORY_LIMIT: f64 = 0.1;
 
 fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
-        Some("--hold-ours") => hold(ours_held),
-        Some("--hold-theirs") => hold(theirs_held),
+        Some("--hold-ours") => measure_resident(hold_runtime_cache),
+        Some("--hold-theirs") => measure_resident(hold_kube_rs_store),
         _ => {
             let kept = [cpu(), memory()];
             if kept.iter().all(|kept| *kept) {
@@ -88,13 +88,13 @@ fn cpu() -> bool {
     // The fastest round of each: the machine has other work.
     let fastest = |cost: fn(&[Bytes]) -> Duration| (0..ROUNDS).map(|_| cost(&beats)).min().unwrap();
     let micros = |spent: Duration| spent.as_secs_f64() * 1e6 / beats.len() as f64;
-    let (ours, theirs) = (micros(fastest(ours_spent)), micros(fastest(theirs_spent)));
+    let (ours, theirs) = (micros(fastest(runtime_cpu_time)), micros(fastest(kube_rs_cpu_time)));
     let what = format!("CPU per dropped heartbeat of a {kilobytes:.1} KB Node");
     report(&what, "us", ours, theirs, CPU_LIMIT)
 }
 
 /// Ours is the whole way: the client's stream, its lines, the cache, the lens, the counter.
-fn ours_spent(beats: &[Bytes]) -> Duration {
+fn runtime_cpu_time(beats: &[Bytes]) -> Duration {
     let content = Content {
         nodes: NODES,
         writer: Writer::new(),
@@ -103,13 +103,13 @@ fn ours_spent(beats: &[Bytes]) -> Duration {
     runtime().block_on(async {
         let telemetry = Telemetry::default();
         let hub = InformerSet::new(client(content), telemetry.clone());
-        let watch = hub.watch::<NodeView>(Scope::default());
+        let watch = hub.informer::<NodeView>(Scope::default());
         let (seen, all) = (AtomicUsize::new(0), Arc::new(Notify::new()));
         let (done, total) = (all.clone(), NODES + beats.len());
         let listed = Arc::new(std::sync::OnceLock::new());
         let begin = listed.clone();
-        watch.observe(
-            Predicate::comparing(NodeView::same),
+        watch.listen_filtered(
+            Predicate::unless_same(NodeView::same),
             "bench",
             move |_, _| {
                 let count = seen.fetch_add(1, Ordering::Relaxed) + 1;
@@ -133,7 +133,7 @@ fn ours_spent(beats: &[Bytes]) -> Duration {
 }
 
 /// Theirs is only the decoding and the store.
-fn theirs_spent(beats: &[Bytes]) -> Duration {
+fn kube_rs_cpu_time(beats: &[Bytes]) -> Duration {
     let (reader, mut writer) = store::<Node>();
     let begin = on_cpu();
     for line in beats {
@@ -167,7 +167,7 @@ fn memory() -> bool {
 }
 
 /// Prints by how many MiB this process grew while `fill` made what it returns.
-fn hold<H>(fill: impl AsyncFnOnce(kube::Client) -> H) -> ExitCode {
+fn measure_resident<H>(fill: impl AsyncFnOnce(kube::Client) -> H) -> ExitCode {
     let content = Content {
         nodes: CACHED,
         writer: Writer::new(),
@@ -182,19 +182,19 @@ fn hold<H>(fill: impl AsyncFnOnce(kube::Client) -> H) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-async fn ours_held(client: kube::Client) -> impl Sized {
+async fn hold_runtime_cache(client: kube::Client) -> impl Sized {
     let hub = InformerSet::new(client, Telemetry::default());
-    let watch = hub.watch::<NodeView>(Scope::default());
-    watch.observe(Predicate::comparing(NodeView::same), "bench", |_, _| {});
+    let watch = hub.informer::<NodeView>(Scope::default());
+    watch.listen_filtered(Predicate::unless_same(NodeView::same), "bench", |_, _| {});
     let tasks = hub.start(&Tasks::on_runtime());
-    hub.ready(Instant::now() + Duration::from_secs(120))
+    hub.wait_until_synced(Instant::now() + Duration::from_secs(120))
         .await
         .unwrap();
     assert_eq!(watch.cache().len(), CACHED);
     (hub, tasks)
 }
 
-async fn theirs_held(client: kube::Client) -> impl Sized {
+async fn hold_kube_rs_store(client: kube::Client) -> impl Sized {
     let (reader, writer) = store::<Node>();
     let nodes = watcher(Api::<Node>::all(client), watcher::Config::default()).reflect(writer);
     let mut nodes = Box::pin(nodes);

@@ -32,7 +32,7 @@ pub struct EngineEntry {
     /// What the engine is called.
     pub name: String,
     /// Its state.
-    pub process: Arc<dyn EngineInspector>,
+    pub inspector: Arc<dyn EngineInspector>,
     /// Where it counts. Engines of one process share it, or `/metrics` names families twice.
     pub telemetry: Telemetry,
     /// Metrics of its own.
@@ -59,10 +59,10 @@ impl Default for AdminRegistry {
 
 impl AdminRegistry {
     /// Shows one more engine.
-    pub fn show(&self, entry: EngineEntry) -> EngineRegistration {
+    pub fn register(&self, entry: EngineEntry) -> EngineRegistration {
         let entry = Arc::new(entry);
         self.lock().push(entry.clone());
-        self.touch();
+        self.notify_changed();
         EngineRegistration {
             board: self.clone(),
             entry,
@@ -74,7 +74,7 @@ impl AdminRegistry {
     pub fn engines(&self) -> Vec<(String, DebugState)> {
         let entries = self.entries();
         let each = entries.iter();
-        each.map(|entry| (entry.name.clone(), entry.process.state()))
+        each.map(|entry| (entry.name.clone(), entry.inspector.state()))
             .collect()
     }
 
@@ -82,7 +82,7 @@ impl AdminRegistry {
     #[must_use]
     pub fn state(&self) -> DebugState {
         let states = self.engines().into_iter().map(|(_, state)| state);
-        states.fold(DebugState::default(), DebugState::and)
+        states.fold(DebugState::default(), DebugState::merge)
     }
 
     /// The objects of a controller's own kind, if one of the engines has such a controller.
@@ -97,7 +97,7 @@ impl AdminRegistry {
     #[must_use]
     pub fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
         let entries = self.entries();
-        let journals = entries.iter().filter_map(|entry| entry.process.journal());
+        let journals = entries.iter().filter_map(|entry| entry.inspector.journal());
         let mut lines: Vec<JournalLine> =
             journals.flat_map(|journal| journal.read(object)).collect();
         lines.sort_by_key(|line| line.at);
@@ -106,7 +106,7 @@ impl AdminRegistry {
 
     /// Moves when an object of a controller's own kind has changed, and when an engine comes or goes.
     #[must_use]
-    pub fn changed(&self) -> watch::Receiver<u64> {
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
     }
 
@@ -116,8 +116,8 @@ impl AdminRegistry {
         let mut registry = Registry::default();
         let mut counted: Vec<Telemetry> = Vec::new();
         for entry in self.entries() {
-            entry.process.measure();
-            if !counted.iter().any(|known| known.is(&entry.telemetry)) {
+            entry.inspector.update_metrics();
+            if !counted.iter().any(|known| known.is_same(&entry.telemetry)) {
                 entry.telemetry.register(&mut registry);
                 counted.push(entry.telemetry.clone());
             }
@@ -135,7 +135,7 @@ impl AdminRegistry {
     }
 
     /// Something that is shown has changed.
-    pub(crate) fn touch(&self) {
+    pub(crate) fn notify_changed(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
 
@@ -155,7 +155,7 @@ impl EngineEntry {
     pub fn new(name: &str, process: Arc<dyn EngineInspector>, telemetry: Telemetry) -> Self {
         Self {
             name: name.to_owned(),
-            process,
+            inspector: process,
             telemetry,
             metrics: Vec::new(),
             caches: Vec::new(),
@@ -168,7 +168,7 @@ impl Drop for EngineRegistration {
         let entry = &self.entry;
         let stays = |other: &Arc<EngineEntry>| !Arc::ptr_eq(other, entry);
         self.board.lock().retain(stays);
-        self.board.touch();
+        self.board.notify_changed();
     }
 }
 

@@ -5,10 +5,10 @@
 use super::state::DebugState;
 
 /// A watch that was silent for longer than this is dead: bookmarks come about every minute.
-const FRESH: f64 = 90.0;
+const MAX_SILENCE_SECONDS: f64 = 90.0;
 
 /// A watch that is down for longer than this has not just been moved to another server.
-const RECONNECTED: f64 = 30.0;
+const MAX_RECONNECT_SECONDS: f64 = 30.0;
 
 /// One check, as kube-apiserver prints it.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +27,7 @@ impl HealthCheck {
 }
 
 /// Whether the process makes progress. A replica that fails this should be started again.
-pub(super) fn live(state: &DebugState) -> Vec<HealthCheck> {
+pub(super) fn liveness_checks(state: &DebugState) -> Vec<HealthCheck> {
     let tasks = state.tasks.iter().map(|task| {
         let failure = task
             .dead
@@ -50,13 +50,13 @@ pub(super) fn live(state: &DebugState) -> Vec<HealthCheck> {
 }
 
 /// Whether what the controllers read is complete and fresh. A standby can be ready.
-pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
+pub(super) fn readiness_checks(state: &DebugState) -> Vec<HealthCheck> {
     let watches = state.watches.iter().filter(|watch| watch.required);
     let inputs = watches.map(|watch| {
         let trouble = watch.trouble.as_deref();
         let because = trouble.map(|why| format!(": {why}")).unwrap_or_default();
-        let silent = watch.age.filter(|age| *age > FRESH);
-        let down = watch.reconnecting.filter(|down| *down > RECONNECTED);
+        let silent = watch.age.filter(|age| *age > MAX_SILENCE_SECONDS);
+        let down = watch.reconnecting.filter(|down| *down > MAX_RECONNECT_SECONDS);
         let failure = match (watch.synced, silent, down) {
             (false, ..) => Some(format!("not synced{because}")),
             (_, Some(age), _) => Some(format!("nothing heard for {age:.0} s{because}")),
@@ -69,20 +69,20 @@ pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
         .unready
         .clone()
         .map(|why| HealthCheck::new("program", Some(why)));
-    inputs.chain(live(state)).chain(program).collect()
+    inputs.chain(liveness_checks(state)).chain(program).collect()
 }
 
 impl DebugState {
     /// Why `/readyz` fails, a line each; nothing if it does not.
     #[must_use]
-    pub fn trouble(&self) -> Vec<String> {
+    pub fn readiness_failures(&self) -> Vec<String> {
         let failed = |check: HealthCheck| Some(format!("{}: {}", check.name, check.failure?));
-        ready(self).into_iter().filter_map(failed).collect()
+        readiness_checks(self).into_iter().filter_map(failed).collect()
     }
 }
 
 /// The checks as text, and whether all passed.
-pub(super) fn report(endpoint: &str, checks: &[HealthCheck], verbose: bool) -> (bool, String) {
+pub(super) fn render_checks(endpoint: &str, checks: &[HealthCheck], verbose: bool) -> (bool, String) {
     let passed = checks.iter().all(|check| check.failure.is_none());
     if passed && !verbose {
         return (true, "ok".to_owned());
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::admin::state::{ControllerState, RunState, TaskState, WatchHealth};
 
-    fn well() -> DebugState {
+    fn healthy_state() -> DebugState {
         DebugState {
             watches: vec![WatchHealth {
                 name: "ConfigMap".to_owned(),
@@ -132,9 +132,9 @@ mod tests {
     }
 
     #[test]
-    fn all_is_well_in_one_word_unless_asked() {
-        assert_eq!(report("livez", &live(&well()), false), (true, "ok".into()));
-        let (passed, text) = report("readyz", &ready(&well()), true);
+    fn healthy_report_is_ok_unless_verbose() {
+        assert_eq!(render_checks("livez", &liveness_checks(&healthy_state()), false), (true, "ok".into()));
+        let (passed, text) = render_checks("readyz", &readiness_checks(&healthy_state()), true);
         assert!(passed);
         assert_eq!(
             text,
@@ -144,39 +144,39 @@ mod tests {
 
     #[test]
     fn a_dead_task_fails_both() {
-        let mut state = well();
+        let mut state = healthy_state();
         state.tasks[0].dead = Some("panicked".to_owned());
-        let (passed, text) = report("livez", &live(&state), false);
+        let (passed, text) = render_checks("livez", &liveness_checks(&state), false);
         assert!(!passed);
         assert!(text.contains("[-]task/lease failed: the task ended: panicked\n"));
-        assert!(!report("readyz", &ready(&state), false).0);
+        assert!(!render_checks("readyz", &readiness_checks(&state), false).0);
     }
 
     #[test]
-    fn a_program_that_wants_no_traffic_is_alive_and_not_ready() {
-        let mut state = well();
+    fn unready_program_is_live_and_not_ready() {
+        let mut state = healthy_state();
         state.unready = Some("it goes away".to_owned());
-        assert!(report("livez", &live(&state), false).0);
-        let (passed, text) = report("readyz", &ready(&state), false);
+        assert!(render_checks("livez", &liveness_checks(&state), false).0);
+        let (passed, text) = render_checks("readyz", &readiness_checks(&state), false);
         assert!(!passed);
         assert!(text.contains("[-]program failed: it goes away\n"));
     }
 
     #[test]
-    fn a_run_past_its_bound_is_no_progress() {
-        let mut state = well();
+    fn run_past_its_bound_fails_liveness() {
+        let mut state = healthy_state();
         state.controllers[0].running[0].running = 61.0;
-        let (passed, text) = report("livez", &live(&state), false);
+        let (passed, text) = render_checks("livez", &liveness_checks(&state), false);
         assert!(!passed);
         assert!(text.contains("default/a has been running for 61 s, its bound is 60 s"));
     }
 
     #[test]
-    fn readiness_is_withdrawn_when_a_required_watch_falls_silent() {
-        let mut state = well();
+    fn silent_required_watch_fails_readiness() {
+        let mut state = healthy_state();
         state.watches[0].age = Some(91.0);
         state.watches[0].trouble = Some("connection refused".to_owned());
-        let (passed, text) = report("readyz", &ready(&state), false);
+        let (passed, text) = render_checks("readyz", &readiness_checks(&state), false);
         assert!(!passed);
         assert!(
             text.contains(
@@ -184,6 +184,6 @@ mod tests {
             )
         );
         state.watches[0].required = false;
-        assert!(report("readyz", &ready(&state), false).0);
+        assert!(render_checks("readyz", &readiness_checks(&state), false).0);
     }
 }

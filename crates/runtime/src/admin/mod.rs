@@ -38,7 +38,7 @@ impl Readiness {
         Self(Arc::new(trouble))
     }
 
-    pub(crate) fn trouble(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         (self.0)()
     }
 }
@@ -61,7 +61,7 @@ pub trait EngineInspector: Send + Sync + 'static {
     fn state(&self) -> DebugState;
 
     /// Moves the metrics that grow while nothing occurs; called before metrics are read.
-    fn measure(&self) {}
+    fn update_metrics(&self) {}
 
     /// What it remembers of each object.
     fn journal(&self) -> Option<&Journal> {
@@ -78,11 +78,11 @@ fn router(board: AdminRegistry) -> Router {
         .route("/debug/state.json", get(debug_state))
         .route(
             "/debug/journal/{kind}/{name}",
-            get(journal_of_cluster_scoped),
+            get(cluster_scoped_journal),
         )
         .route(
             "/debug/journal/{kind}/{namespace}/{name}",
-            get(journal_of_namespaced),
+            get(namespaced_journal),
         )
         .with_state(board)
 }
@@ -104,17 +104,17 @@ async fn metrics(Shared(board): Shared<AdminRegistry>) -> Response {
 }
 
 async fn livez(Shared(board): Shared<AdminRegistry>, uri: Uri) -> Response {
-    answer("livez", &health::live(&board.state()), &uri)
+    health_response("livez", &health::liveness_checks(&board.state()), &uri)
 }
 
 async fn readyz(Shared(board): Shared<AdminRegistry>, uri: Uri) -> Response {
-    answer("readyz", &health::ready(&board.state()), &uri)
+    health_response("readyz", &health::readiness_checks(&board.state()), &uri)
 }
 
-fn answer(endpoint: &str, checks: &[health::HealthCheck], uri: &Uri) -> Response {
+fn health_response(endpoint: &str, checks: &[health::HealthCheck], uri: &Uri) -> Response {
     let mut options = uri.query().unwrap_or_default().split('&');
     let verbose = options.any(|option| option == "verbose" || option.starts_with("verbose="));
-    let (passed, text) = health::report(endpoint, checks, verbose);
+    let (passed, text) = health::render_checks(endpoint, checks, verbose);
     let status = if passed {
         StatusCode::OK
     } else {
@@ -127,14 +127,14 @@ async fn debug_state(Shared(board): Shared<AdminRegistry>) -> Json<DebugState> {
     Json(board.state())
 }
 
-async fn journal_of_cluster_scoped(
+async fn cluster_scoped_journal(
     Shared(board): Shared<AdminRegistry>,
     Path((kind, name)): Path<(String, String)>,
 ) -> Response {
     read_journal(&board, &kind, ObjectKey::new(None, &name))
 }
 
-async fn journal_of_namespaced(
+async fn namespaced_journal(
     Shared(board): Shared<AdminRegistry>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Response {

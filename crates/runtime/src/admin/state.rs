@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::version::ResourceVersion;
-use crate::{budget, hub, lease};
+use crate::{ratelimit, informer, leadership};
 
 /// Everything a person asks first when a controller seems to stand still.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -22,9 +22,9 @@ pub struct DebugState {
     /// The watches behind the caches.
     pub watches: Vec<WatchHealth>,
     /// The budgets, by target.
-    pub budgets: Vec<budget::LimiterSnapshot>,
+    pub budgets: Vec<ratelimit::LimiterSnapshot>,
     /// The leases this replica contends for.
-    pub leases: Vec<lease::LeaseStatus>,
+    pub leases: Vec<leadership::LeaseStatus>,
     /// The tasks that must live as long as the process does.
     pub tasks: Vec<TaskState>,
     /// What came in and went out of each kind.
@@ -37,7 +37,7 @@ pub struct DebugState {
 impl DebugState {
     /// The state of both as one. What they share is told once.
     #[must_use]
-    pub(super) fn and(mut self, other: Self) -> Self {
+    pub(super) fn merge(mut self, other: Self) -> Self {
         self.uptime = self.uptime.max(other.uptime);
         self.controllers.extend(other.controllers);
         self.watches.extend(other.watches);
@@ -45,9 +45,9 @@ impl DebugState {
             if !self
                 .budgets
                 .iter()
-                .any(|known| known.target == budget.target)
+                .any(|known| known.target == ratelimit.target)
             {
-                self.budgets.push(budget);
+                self.budgets.push(ratelimit);
             }
         }
         self.leases.extend(other.leases);
@@ -171,7 +171,7 @@ pub struct WatchHealth {
 impl WatchHealth {
     /// A watch of a hub, as it is now.
     #[must_use]
-    pub fn of(state: &hub::InformerStatus, required: bool) -> Self {
+    pub fn from_informer(state: &informer::InformerStatus, required: bool) -> Self {
         let ago = |moment: Instant| moment.elapsed().as_secs_f64();
         let freshness = &state.freshness;
         Self {

@@ -12,7 +12,7 @@ fn millis(ms: u64) -> Duration {
 }
 
 fn backoff(curve: BackoffPolicy) -> Backoff {
-    Backoff::new(Arc::new(BackoffPolicies::default().with(CLASS, curve)))
+    Backoff::new(Arc::new(BackoffPolicies::default().with_policy(CLASS, curve)))
 }
 
 fn jitter() -> impl Strategy<Value = Jitter> {
@@ -31,7 +31,7 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_wait_is_never_above_the_cap_and_never_below_the_floor(curve in curve(), failures in 0_u32.., seed: u64) {
-        let wait = curve.draw(failures, &mut fastrand::Rng::with_seed(seed));
+        let wait = curve.sample(failures, &mut fastrand::Rng::with_seed(seed));
         prop_assert!(wait <= curve.cap);
         prop_assert!(wait >= curve.floor.min(curve.cap));
     }
@@ -48,7 +48,7 @@ proptest! {
         let curve = BackoffPolicy::default();
         let mut rng = fastrand::Rng::with_seed(seed);
         let draws = 2_000_u32;
-        let mean = (0..draws).map(|_| curve.draw(failures, &mut rng)).sum::<Duration>() / draws;
+        let mean = (0..draws).map(|_| curve.sample(failures, &mut rng)).sum::<Duration>() / draws;
         let (shortest, longest) = curve.range(failures);
         let (middle, width) = ((shortest + longest) / 2, longest - shortest);
         prop_assert!(mean.abs_diff(middle) < width / 20, "{mean:?} is not near {middle:?}");
@@ -60,11 +60,11 @@ proptest! {
         let curve = BackoffPolicy { base: millis(20_000), floor: millis(8_000), ..BackoffPolicy::default() };
         let mut backoff = backoff(curve);
         let mut rng = fastrand::Rng::with_seed(seed);
-        let first = backoff.failed(CLASS, RunCause::Event, Duration::ZERO, &mut rng);
+        let first = backoff.record_failure(CLASS, RunCause::Event, Duration::ZERO, &mut rng);
         let mut now = 0;
         for gap in gaps {
             now += gap;
-            prop_assert_eq!(backoff.failed(CLASS, RunCause::Event, millis(now), &mut rng), first);
+            prop_assert_eq!(backoff.record_failure(CLASS, RunCause::Event, millis(now), &mut rng), first);
         }
         prop_assert_eq!(backoff.failures(CLASS), 1);
     }
@@ -77,7 +77,7 @@ proptest! {
         let mut now = 0;
         for gap in gaps {
             now += gap;
-            let deadline = backoff.failed(CLASS, RunCause::Event, millis(now), &mut rng);
+            let deadline = backoff.record_failure(CLASS, RunCause::Event, millis(now), &mut rng);
             let silence = deadline.saturating_sub(millis(now));
             let earned = millis(now).mul_f64(factor - 1.0) + curve.base;
             prop_assert!(silence <= earned + Duration::from_micros(1), "{silence:?} after {now} ms");
@@ -93,12 +93,12 @@ fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_
         ..BackoffPolicy::default()
     };
     let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
-    let first = backoff.failed(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
+    let first = backoff.record_failure(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
     for n in 1..=1_000 {
-        let deadline = backoff.failed(CLASS, RunCause::Event, millis(4 * n), &mut rng);
+        let deadline = backoff.record_failure(CLASS, RunCause::Event, millis(4 * n), &mut rng);
         assert_eq!(deadline, first);
     }
-    let due = backoff.failed(CLASS, RunCause::Due, first, &mut rng);
+    let due = backoff.record_failure(CLASS, RunCause::Due, first, &mut rng);
     assert_eq!(
         due - first,
         millis(10_000),
@@ -108,7 +108,7 @@ fn a_thousand_event_driven_failures_in_four_seconds_leave_the_deadline_where_it_
 
 #[test]
 fn a_queue_lets_such_a_storm_run_the_key_once() {
-    let curve = BackoffPolicy::flat(millis(5_000));
+    let curve = BackoffPolicy::constant(millis(5_000));
     let (mut backoff, mut rng) = (backoff(curve), fastrand::Rng::with_seed(1));
     let mut queue = FairQueue::new(QueueConfig::default());
     let mut runs = 0;
@@ -117,13 +117,13 @@ fn a_queue_lets_such_a_storm_run_the_key_once() {
         queue.push(&"a", Lane::Input, RunReason::Input("Pod"), now);
         while let Some(dispatch) = queue.pop(now) {
             runs += 1;
-            let next = NextRun::At {
-                due: backoff.failed(CLASS, dispatch.by, now, &mut rng),
+            let next = NextRun::Scheduled {
+                due: backoff.record_failure(CLASS, dispatch.by, now, &mut rng),
                 lane: Lane::Retry,
                 reason: RunReason::Retry(CLASS),
-                hold: WaitPolicy::Once,
+                hold: WaitPolicy::OneEvent,
             };
-            queue.finish(dispatch.ticket, next, now);
+            queue.complete(dispatch.ticket, next, now);
         }
     }
     assert_eq!(
@@ -138,10 +138,10 @@ fn one_success_of_the_class_resets_it_and_no_other() {
     let mut backoff = backoff(BackoffPolicy::default());
     let mut rng = fastrand::Rng::with_seed(1);
     for _ in 0..5 {
-        backoff.failed(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
-        backoff.failed(ErrorClass::Fault, RunCause::Due, Duration::ZERO, &mut rng);
+        backoff.record_failure(CLASS, RunCause::Due, Duration::ZERO, &mut rng);
+        backoff.record_failure(ErrorClass::Fault, RunCause::Due, Duration::ZERO, &mut rng);
     }
-    backoff.succeeded(CLASS);
+    backoff.record_success(CLASS);
     assert_eq!(backoff.failures(CLASS), 0);
     assert_eq!(backoff.failures(ErrorClass::Fault), 5);
     backoff.clear();
@@ -149,7 +149,7 @@ fn one_success_of_the_class_resets_it_and_no_other() {
 }
 
 #[test]
-fn failures_are_forgiven_with_time() {
+fn failures_decay_with_time() {
     let decay = Duration::from_secs(60);
     let mut backoff = backoff(BackoffPolicy {
         decay,
@@ -158,19 +158,19 @@ fn failures_are_forgiven_with_time() {
     let mut rng = fastrand::Rng::with_seed(1);
     let mut now = Duration::ZERO;
     for _ in 0..6 {
-        now = backoff.failed(CLASS, RunCause::Due, now, &mut rng);
+        now = backoff.record_failure(CLASS, RunCause::Due, now, &mut rng);
     }
     assert_eq!(backoff.failures(CLASS), 6);
-    now = backoff.failed(CLASS, RunCause::Due, now + 3 * decay, &mut rng);
+    now = backoff.record_failure(CLASS, RunCause::Due, now + 3 * decay, &mut rng);
     assert_eq!(backoff.failures(CLASS), 4);
-    backoff.failed(CLASS, RunCause::Due, now + 100 * decay, &mut rng);
+    backoff.record_failure(CLASS, RunCause::Due, now + 100 * decay, &mut rng);
     assert_eq!(backoff.failures(CLASS), 1);
 }
 
 #[test]
-fn what_is_invalid_is_not_tried_again_within_a_minute() {
+fn invalid_is_not_retried_within_a_minute() {
     let curves = BackoffPolicies::default();
-    let (shortest, longest) = curves.of(ErrorClass::Invalid).range(1);
+    let (shortest, longest) = curves.for_class(ErrorClass::Invalid).range(1);
     assert_eq!(shortest, Duration::from_secs(60));
     assert_eq!(longest, Duration::from_secs(300));
 }

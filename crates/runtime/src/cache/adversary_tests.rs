@@ -11,7 +11,7 @@ use serde_json::{from_value, json, to_value};
 
 use super::tests::made;
 use super::*;
-use crate::lens::{Predicate, PredicateResult};
+use crate::predicate::{Predicate, PredicateResult};
 use crate::view::{MetaRef, ViewMeta};
 
 /// What is stored. `ours_by` is the field manager of `ours`, as managedFields would tell it.
@@ -43,9 +43,9 @@ enum Act {
         lost: bool,
     },
     /// The adversary writes its field, ours, or one that nobody reads.
-    Theirs(u8),
-    Ours(u8),
-    Beside,
+    ForeignField(u8),
+    OwnField(u8),
+    UnreadField,
     /// The adversary deletes it, or makes it if it is not there.
     Delete,
     Create,
@@ -62,9 +62,9 @@ fn acts(foreign: bool, lost: bool) -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
         4 => (0..3u8, any::<bool>()).prop_map(|(value, locked)| Act::Write { value, locked }),
         4 => any::<bool>().prop_map(move |flip| Act::Answer { lost: lost && flip }),
-        2 => (0..3u8).prop_map(Act::Theirs),
-        1 => (0..3u8).prop_map(Act::Ours),
-        1 => Just(Act::Beside),
+        2 => (0..3u8).prop_map(Act::ForeignField),
+        1 => (0..3u8).prop_map(Act::OwnField),
+        1 => Just(Act::UnreadField),
         1 => Just(Act::Delete),
         1 => Just(Act::Create),
         1 => Just(Act::Reread),
@@ -82,7 +82,7 @@ impl Act {
     fn is_foreign(&self) -> bool {
         matches!(
             self,
-            Self::Theirs(_) | Self::Ours(_) | Self::Beside | Self::Delete | Self::Create
+            Self::ForeignField(_) | Self::OwnField(_) | Self::UnreadField | Self::Delete | Self::Create
         )
     }
 }
@@ -112,13 +112,13 @@ impl Model {
     fn new(check: bool) -> Self {
         let cache = Cache::new();
         if check {
-            cache.foreign_by(|old: &Thing, new: &Thing, _| {
+            cache.set_foreign_check(|old: &Thing, new: &Thing, _| {
                 old.theirs != new.theirs || old.beside != new.beside || !new.ours_by
             });
         }
         let mut model = Self {
             cache,
-            lens: Predicate::fields(|thing: &Thing| (thing.ours, thing.theirs)),
+            lens: Predicate::changed_by(|thing: &Thing| (thing.ours, thing.theirs)),
             version: 1,
             uid: 1,
             stored: Some(thing(1, 1)),
@@ -137,12 +137,12 @@ impl Model {
         match *act {
             Act::Write { value, locked } => self.write(value, locked),
             Act::Answer { lost } => self.answer(lost),
-            Act::Theirs(value) => self.commit(|thing| thing.theirs = value),
-            Act::Ours(value) => self.commit(|thing| {
+            Act::ForeignField(value) => self.commit(|thing| thing.theirs = value),
+            Act::OwnField(value) => self.commit(|thing| {
                 thing.ours_by = false;
                 thing.ours = value;
             }),
-            Act::Beside => self.commit(|thing| thing.beside = thing.beside.wrapping_add(1)),
+            Act::UnreadField => self.commit(|thing| thing.beside = thing.beside.wrapping_add(1)),
             Act::Delete => self.delete(),
             Act::Create => {
                 self.stored.is_none().then(|| self.create(|_| {}));
@@ -151,7 +151,7 @@ impl Model {
             Act::Deliver => self.deliver(),
             Act::Relist => self.relist(),
             Act::Bookmark if self.undelivered.is_empty() => {
-                self.take(WatchUpdate::Passed(ResourceVersion::Number(self.version)));
+                self.apply_update(WatchUpdate::Bookmark(ResourceVersion::Number(self.version)));
             }
             Act::Bookmark => {}
         }
@@ -196,14 +196,14 @@ impl Model {
     /// As after a conflict.
     fn reread(&mut self) {
         match &self.stored {
-            Some(stored) => self.cache.reread(&to_value(stored).unwrap()),
+            Some(stored) => self.cache.record_read(&to_value(stored).unwrap()),
             None => {
                 if let Some(known) = self.cache.get(&key()) {
-                    self.cache.deleted(&key(), known.meta().uid);
+                    self.cache.record_delete(&key(), known.meta().uid);
                 }
             }
         }
-        self.look();
+        self.reconcile();
     }
 
     /// A key never runs twice at once, so a controller writes one thing after the other.
@@ -212,12 +212,12 @@ impl Model {
             self.answer(false);
         }
         let base = self.cache.version(&key());
-        let writing = self.cache.writing(&key());
+        let writing = self.cache.begin_write(&key());
         let stored = self.stored.as_ref().map(|stored| stored.meta().version());
         if locked && base != stored {
             drop(writing);
-            let events = self.cache.take_answered();
-            return self.hear(events);
+            let events = self.cache.take_held_events();
+            return self.handle_events(events);
         }
         let ours = |thing: &mut Thing| {
             thing.ours = value;
@@ -242,23 +242,23 @@ impl Model {
             if lost {
                 // A write without an answer is an error, and the run is tried again.
                 drop(answer);
-                self.look();
+                self.reconcile();
             } else {
                 let Answer { writing, .. } = answer;
-                writing.wrote(&answer.response, made(answer.base, answer.locked));
+                writing.record_write(&answer.response, made(answer.base, answer.locked));
             }
         }
-        let events = self.cache.take_answered();
-        self.hear(events);
+        let events = self.cache.take_held_events();
+        self.handle_events(events);
     }
 
     fn deliver(&mut self) {
         if let Some((there, thing)) = self.undelivered.pop_front() {
             let seen = DecodedObject::Object(Arc::new(thing));
-            self.take(if there {
+            self.apply_update(if there {
                 WatchUpdate::Put(seen)
             } else {
-                WatchUpdate::Gone(seen)
+                WatchUpdate::Deleted(seen)
             });
         }
     }
@@ -269,24 +269,24 @@ impl Model {
         let all = all
             .map(|thing| DecodedObject::Object(Arc::new(thing)))
             .collect();
-        self.take(WatchUpdate::All(all, ResourceVersion::Number(self.version)));
+        self.apply_update(WatchUpdate::Relisted(all, ResourceVersion::Number(self.version)));
     }
 
-    fn take(&mut self, news: WatchUpdate<Thing>) {
-        let events = self.cache.take(news);
-        self.hear(events);
+    fn apply_update(&mut self, news: WatchUpdate<Thing>) {
+        let events = self.cache.apply_update(news);
+        self.handle_events(events);
     }
 
-    fn hear(&mut self, events: Vec<CacheEvent<Thing>>) {
+    fn handle_events(&mut self, events: Vec<CacheEvent<Thing>>) {
         for event in events {
-            if self.lens.sees(&event, "ours") == PredicateResult::Pass {
+            if self.lens.evaluate(&event, "ours") == PredicateResult::Pass {
                 self.passes += 1;
-                self.look();
+                self.reconcile();
             }
         }
     }
 
-    fn look(&mut self) {
+    fn reconcile(&mut self) {
         let seen = self.cache.get(&key());
         self.known = seen.map(|thing| (thing.ours, thing.theirs));
     }
@@ -327,7 +327,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
     #[test]
-    fn own_writes_alone_pass_no_lens(acts in acts(false, false)) {
+    fn own_writes_pass_no_predicate(acts in acts(false, false)) {
         let mut model = Model::new(true);
         acts.iter().for_each(|act| model.act(act));
         model.settle();
@@ -335,7 +335,7 @@ proptest! {
     }
 
     #[test]
-    fn locked_own_writes_alone_pass_no_lens_without_a_check(acts in acts(false, false)) {
+    fn locked_own_writes_pass_no_predicate_without_a_check(acts in acts(false, false)) {
         let mut model = Model::new(false);
         for act in &acts {
             let locked = Act::Write { value: 1, locked: true };
@@ -346,7 +346,7 @@ proptest! {
     }
 
     #[test]
-    fn no_foreign_change_stays_unread(acts in acts(true, true), check: bool) {
+    fn every_foreign_change_is_read(acts in acts(true, true), check: bool) {
         let mut model = Model::new(check);
         // Looked at often, since the next change that is told makes up for one that was missed.
         for acts in acts.chunks(5) {

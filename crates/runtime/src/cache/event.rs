@@ -86,7 +86,7 @@ impl<T> CacheEvent<T> {
 
     /// Whether all of it was written by `manager`, which is of this process.
     #[must_use]
-    pub fn is_by(&self, manager: &str) -> bool {
+    pub fn is_written_by(&self, manager: &str) -> bool {
         match self {
             Self::Added { own, .. } | Self::Changed { own, .. } => own.as_deref() == Some(manager),
             Self::Deleted { .. } | Self::Unreadable { .. } => false,

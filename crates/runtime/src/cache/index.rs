@@ -24,30 +24,30 @@ impl<T> Index<T> {
     }
 
     fn insert(&mut self, key: &ObjectKey, object: &T) {
-        self.add(key, (self.values)(object));
+        self.add_values(key, (self.values)(object));
     }
 
     fn remove(&mut self, key: &ObjectKey, object: &T) {
-        self.drop(key, (self.values)(object));
+        self.remove_values(key, (self.values)(object));
     }
 
     /// Most changes leave the values alone, and then the tree is left alone too.
     fn replace(&mut self, key: &ObjectKey, old: &T, new: &T) {
         let (old, new) = ((self.values)(old), (self.values)(new));
         if old != new {
-            self.drop(key, old);
-            self.add(key, new);
+            self.remove_values(key, old);
+            self.add_values(key, new);
         }
     }
 
-    fn add(&mut self, key: &ObjectKey, values: Vec<String>) {
+    fn add_values(&mut self, key: &ObjectKey, values: Vec<String>) {
         for value in values {
             let keys = self.keys.entry(value.into_boxed_str()).or_default();
             keys.insert(key.clone());
         }
     }
 
-    fn drop(&mut self, key: &ObjectKey, values: Vec<String>) {
+    fn remove_values(&mut self, key: &ObjectKey, values: Vec<String>) {
         for value in values {
             let Some(keys) = self.keys.get_mut(value.as_str()) else {
                 continue;

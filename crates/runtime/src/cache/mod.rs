@@ -7,7 +7,7 @@ mod event;
 mod freshness;
 mod index;
 mod overlay;
-mod own;
+mod own_writes;
 mod state;
 mod store;
 mod writing;
@@ -23,7 +23,7 @@ pub use self::event::CacheEvent;
 pub use self::freshness::Freshness;
 pub use self::writing::{PendingWrite, WriteReceipt};
 
-use self::own::ForeignChangeFn;
+use self::own_writes::ForeignChangeFn;
 use self::state::CacheState;
 pub(crate) use self::state::WatchUpdate;
 pub(crate) use self::store::{DecodedObject, UndecodableObject};
@@ -40,7 +40,7 @@ struct Inner<T> {
     freshness: watch::Sender<Freshness>,
     foreign: OnceLock<ForeignChangeFn<T>>,
     /// A write was answered, so that changes which waited for it can be told.
-    answered: Notify,
+    write_answered: Notify,
 }
 
 impl<T> Clone for Cache<T> {
@@ -65,7 +65,7 @@ impl<T: View> Cache<T> {
             state: RwLock::new(CacheState::new()),
             freshness: watch::Sender::default(),
             foreign: OnceLock::new(),
-            answered: Notify::new(),
+            write_answered: Notify::new(),
         }))
     }
 
@@ -99,14 +99,14 @@ impl<T: View> Cache<T> {
 
     /// The objects that `index` has under `value`, in the order of their keys.
     #[must_use]
-    pub fn by(&self, index: &str, value: &str) -> Vec<Arc<T>> {
+    pub fn by_index(&self, index: &str, value: &str) -> Vec<Arc<T>> {
         self.read().find(index, value, Instant::now())
     }
 
     /// The objects that name this UID as an owner, in the order of their keys.
     #[must_use]
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<T>> {
-        self.by(store::OWNER, uid)
+        self.by_index(store::OWNER_INDEX, uid)
     }
 
     /// The version that [`Self::get`] would give.
@@ -120,7 +120,7 @@ impl<T: View> Cache<T> {
     #[must_use]
     pub fn includes(&self, key: &ObjectKey, version: &ResourceVersion) -> Option<bool> {
         let state = self.read();
-        let known = state.store.known(key);
+        let known = state.store.known_version(key);
         let of_object = known.and_then(|known| known.includes(version));
         if of_object == Some(true) {
             return of_object;
@@ -157,7 +157,7 @@ impl<T: View> Cache<T> {
 
     /// Wakes when freshness is gained or lost, not at every sign of life.
     #[must_use]
-    pub fn follow_freshness(&self) -> watch::Receiver<Freshness> {
+    pub fn watch_freshness(&self) -> watch::Receiver<Freshness> {
         self.0.freshness.subscribe()
     }
 }
@@ -167,19 +167,19 @@ impl<T: View> Cache<T> {
     /// Announces a write to `key`, before it is sent: events of it wait for the answer, which may
     /// be slower than they are.
     #[must_use]
-    pub fn writing(&self, key: &ObjectKey) -> PendingWrite<T> {
+    pub fn begin_write(&self, key: &ObjectKey) -> PendingWrite<T> {
         PendingWrite::begin(self, key)
     }
 
     /// Takes over what the server showed in answer to a read, where the watch lags behind.
-    pub fn reread(&self, response: &Value) {
+    pub fn record_read(&self, response: &Value) {
         if let Ok(object) = nulls::read::<T>(response) {
-            self.write().reread(Arc::new(object), Instant::now());
+            self.write().record_read(Arc::new(object), Instant::now());
         }
     }
 
     /// Takes over the answer to a write of this process. Readers see it from now on.
-    pub fn wrote(&self, response: &Value, mut made: WriteReceipt) {
+    pub fn record_write(&self, response: &Value, mut made: WriteReceipt) {
         let Ok(object) = nulls::read::<T>(response) else {
             // The watch will show it as unreadable, with a name; there is nothing to lay over.
             return;
@@ -187,18 +187,18 @@ impl<T: View> Cache<T> {
         // What only one manager has ever written, this process created.
         made.locked |= made.base.is_none() && has_one_manager(response);
         let mut state = self.write();
-        state.wrote(Arc::new(object), made, Instant::now());
+        state.record_write(Arc::new(object), made, Instant::now());
     }
 
     /// The server has carried out a deletion of the object with this UID.
-    pub fn deleted(&self, key: &ObjectKey, uid: &str) {
-        self.write().deleted(key, uid);
+    pub fn record_delete(&self, key: &ObjectKey, uid: &str) {
+        self.write().record_delete(key, uid);
     }
 
     /// Says how to tell whether two watched states differ in anything a field manager did not write.
     /// Without it, only locked writes are known to be our own when they come back. The first one
     /// stays.
-    pub fn foreign_by(&self, foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static) {
+    pub fn set_foreign_check(&self, foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static) {
         let _ = self.0.foreign.set(Arc::new(foreign));
     }
 }
@@ -214,29 +214,29 @@ impl<T: View> Cache<T> {
     }
 
     /// Takes over what the watch has to say, and returns what there is to tell of it.
-    pub(crate) fn take(&self, news: WatchUpdate<T>) -> Vec<CacheEvent<T>> {
+    pub(crate) fn apply_update(&self, news: WatchUpdate<T>) -> Vec<CacheEvent<T>> {
         let now = Instant::now();
         let (told, version) = {
             let mut state = self.write();
-            (state.take(news, now), state.store.version().cloned())
+            (state.apply_update(news, now), state.store.version().cloned())
         };
         self.refresh(|freshness| {
             freshness.last_activity = Some(now);
             freshness.reconnecting_since = None;
             freshness.list_version = version;
         });
-        self.events(told)
+        self.to_events(told)
     }
 
     /// The events that waited for the answer of a write and wait no more.
-    pub(crate) fn take_answered(&self) -> Vec<CacheEvent<T>> {
-        let told = self.write().take_answered();
-        self.events(told)
+    pub(crate) fn take_held_events(&self) -> Vec<CacheEvent<T>> {
+        let told = self.write().take_held_events();
+        self.to_events(told)
     }
 
     /// Resolves when [`Self::take_answered`] may have something.
-    pub(crate) async fn answered(&self) {
-        self.0.answered.notified().await;
+    pub(crate) async fn write_answered(&self) {
+        self.0.write_answered.notified().await;
     }
 
     /// Changes the freshness; those who follow it are woken if it was gained or lost.
@@ -248,10 +248,10 @@ impl<T: View> Cache<T> {
         });
     }
 
-    fn events(&self, told: Vec<own::AttributedChange<T>>) -> Vec<CacheEvent<T>> {
+    fn to_events(&self, told: Vec<own_writes::AttributedChange<T>>) -> Vec<CacheEvent<T>> {
         let foreign = self.0.foreign.get();
         let told = told.into_iter();
-        told.map(|told| told.event(foreign)).collect()
+        told.map(|told| told.into_event(foreign)).collect()
     }
 
     fn read(&self) -> RwLockReadGuard<'_, CacheState<T>> {

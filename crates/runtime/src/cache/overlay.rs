@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::index::{IndexFn, IndexedObjects};
-use super::store::OWNER;
+use super::store::OWNER_INDEX;
 use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
@@ -27,17 +27,17 @@ pub(super) struct Overlay<T> {
     objects: IndexedObjects<T>,
     kept: BTreeMap<ObjectKey, Kept>,
     /// UIDs that were deleted.
-    tombs: BTreeMap<ObjectKey, Box<str>>,
+    tombstones: BTreeMap<ObjectKey, Box<str>>,
 }
 
 impl<T: View> Overlay<T> {
     pub(super) fn new() -> Self {
         let mut objects = IndexedObjects::default();
-        objects.index(OWNER, Arc::new(super::store::owners));
+        objects.index(OWNER_INDEX, Arc::new(super::store::owner_uids));
         Self {
             objects,
             kept: BTreeMap::new(),
-            tombs: BTreeMap::new(),
+            tombstones: BTreeMap::new(),
         }
     }
 
@@ -46,7 +46,7 @@ impl<T: View> Overlay<T> {
     }
 
     /// A write was answered with `object`. Answers may overtake each other: the newest stays.
-    pub(super) fn wrote(&mut self, object: Arc<T>, now: Instant) {
+    pub(super) fn record_write(&mut self, object: Arc<T>, now: Instant) {
         self.expire(now);
         let (key, version) = (object.meta().key(), object.meta().version());
         let newer = self.kept.get(&key);
@@ -62,33 +62,33 @@ impl<T: View> Overlay<T> {
     }
 
     /// The object with this UID was deleted: a reader no longer sees it, but does see its successor.
-    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str) {
+    pub(super) fn record_delete(&mut self, key: &ObjectKey, uid: &str) {
         let same = |object: &Arc<T>| object.meta().uid == uid;
         if self.objects.get(key).is_some_and(same) {
             self.drop(key);
         }
-        self.tombs.insert(key.clone(), uid.into());
+        self.tombstones.insert(key.clone(), uid.into());
     }
 
     /// The watch has shown `object`.
-    pub(super) fn saw(&mut self, key: &ObjectKey, object: &T) {
+    pub(super) fn observe(&mut self, key: &ObjectKey, object: &T) {
         let meta = object.meta();
-        self.drop_if_passed(key, &meta.version());
-        let buried = self.tombs.get(key);
+        self.drop_if_observed(key, &meta.version());
+        let buried = self.tombstones.get(key);
         // While finalizers run the deleted object is there, and its state is for all to see.
         if buried.is_some_and(|uid| meta.deleting || **uid != *meta.uid) {
-            self.tombs.remove(key);
+            self.tombstones.remove(key);
         }
     }
 
     /// The watch has shown that there is no such object, or none that can be read, as of `version`.
-    pub(super) fn saw_none(&mut self, key: &ObjectKey, version: &ResourceVersion) {
-        self.drop_if_passed(key, version);
-        self.tombs.remove(key);
+    pub(super) fn observe_absence(&mut self, key: &ObjectKey, version: &ResourceVersion) {
+        self.drop_if_observed(key, version);
+        self.tombstones.remove(key);
     }
 
     /// Everything up to `version` has been seen.
-    pub(super) fn passed(&mut self, version: &ResourceVersion, now: Instant) {
+    pub(super) fn observe_version(&mut self, version: &ResourceVersion, now: Instant) {
         self.expire(now);
         let passed = |kept: &&Kept| version.includes(&kept.version) == Some(true);
         let all: Vec<ObjectKey> = self
@@ -104,18 +104,18 @@ impl<T: View> Overlay<T> {
     pub(super) fn clear(&mut self) {
         let all: Vec<ObjectKey> = self.kept.keys().cloned().collect();
         all.iter().for_each(|key| self.drop(key));
-        self.tombs.clear();
+        self.tombstones.clear();
     }
 
     /// What a reader sees of `key`, given what the watch shows of it.
-    pub(super) fn look(
+    pub(super) fn read(
         &self,
         key: &ObjectKey,
         watched: Option<&Arc<T>>,
         now: Instant,
     ) -> Option<Arc<T>> {
-        let shown = self.own(key, now).or(watched)?;
-        let buried = self.tombs.get(key);
+        let shown = self.own_write(key, now).or(watched)?;
+        let buried = self.tombstones.get(key);
         let visible = buried.is_none_or(|uid| **uid != *shown.meta().uid);
         visible.then(|| shown.clone())
     }
@@ -131,16 +131,16 @@ impl<T: View> Overlay<T> {
 
     /// Whether a write of this process stands in front of the watched state of `key`.
     pub(super) fn covers(&self, key: &ObjectKey, now: Instant) -> bool {
-        self.own(key, now).is_some()
+        self.own_write(key, now).is_some()
     }
 
-    fn own(&self, key: &ObjectKey, now: Instant) -> Option<&Arc<T>> {
+    fn own_write(&self, key: &ObjectKey, now: Instant) -> Option<&Arc<T>> {
         let kept = self.kept.get(key)?;
         let alive = kept.expires.is_none_or(|expires| now < expires);
         self.objects.get(key).filter(|_| alive)
     }
 
-    fn drop_if_passed(&mut self, key: &ObjectKey, version: &ResourceVersion) {
+    fn drop_if_observed(&mut self, key: &ObjectKey, version: &ResourceVersion) {
         let kept = self.kept.get(key);
         if kept.is_some_and(|kept| version.includes(&kept.version) == Some(true)) {
             self.drop(key);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::event::CacheEvent;
 use super::index::IndexFn;
 use super::overlay::Overlay;
-use super::own::{AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite};
+use super::own_writes::{AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite};
 use super::store::{ChangeKind, DecodedObject, ObjectChange, ObjectStore};
 use super::writing::WriteReceipt;
 use crate::key::ObjectKey;
@@ -20,15 +20,15 @@ pub(crate) enum WatchUpdate<T> {
     /// An object was added or modified.
     Put(DecodedObject<T>),
     /// An object was deleted, or left the scope of the watch.
-    Gone(DecodedObject<T>),
+    Deleted(DecodedObject<T>),
     /// Every object there is, at this version.
-    All(Vec<DecodedObject<T>>, ResourceVersion),
+    Relisted(Vec<DecodedObject<T>>, ResourceVersion),
     /// Nothing happened up to this version.
-    Passed(ResourceVersion),
+    Bookmark(ResourceVersion),
 }
 
 impl<T: View> AttributedChange<T> {
-    pub(super) fn event(self, foreign: Option<&ForeignChangeFn<T>>) -> CacheEvent<T> {
+    pub(super) fn into_event(self, foreign: Option<&ForeignChangeFn<T>>) -> CacheEvent<T> {
         let origin = self.origin;
         match self.change.step {
             ChangeKind::Added { new, initial } => CacheEvent::Added {
@@ -62,7 +62,7 @@ impl<T: View> AttributedChange<T> {
 pub(super) struct CacheState<T> {
     pub(super) store: ObjectStore<T>,
     pub(super) overlay: Overlay<T>,
-    own: OwnWrites<T>,
+    own_writes: OwnWrites<T>,
 }
 
 impl<T: View> CacheState<T> {
@@ -70,7 +70,7 @@ impl<T: View> CacheState<T> {
         Self {
             store: ObjectStore::new(),
             overlay: Overlay::new(),
-            own: OwnWrites::default(),
+            own_writes: OwnWrites::default(),
         }
     }
 
@@ -81,7 +81,7 @@ impl<T: View> CacheState<T> {
 
     pub(super) fn get(&self, key: &ObjectKey, now: Instant) -> Option<Arc<T>> {
         let watched = self.store.objects().get(key);
-        self.overlay.look(key, watched, now)
+        self.overlay.read(key, watched, now)
     }
 
     pub(super) fn find(&self, index: &str, value: &str, now: Instant) -> Vec<Arc<T>> {
@@ -94,69 +94,69 @@ impl<T: View> CacheState<T> {
         keys.iter().filter_map(|key| self.get(key, now)).collect()
     }
 
-    pub(super) fn take(&mut self, news: WatchUpdate<T>, now: Instant) -> Vec<AttributedChange<T>> {
+    pub(super) fn apply_update(&mut self, news: WatchUpdate<T>, now: Instant) -> Vec<AttributedChange<T>> {
         let mut changes = Vec::new();
         let mut passed = None;
         match news {
             WatchUpdate::Put(seen) => self.store.apply(seen, &mut changes),
-            WatchUpdate::Gone(seen) => self.store.remove(&seen, &mut changes),
-            WatchUpdate::All(all, version) => {
+            WatchUpdate::Deleted(seen) => self.store.remove(&seen, &mut changes),
+            WatchUpdate::Relisted(all, version) => {
                 let seen = self.store.version();
                 if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
                     // Versions ran backwards, as after a restore: what we wrote is undone.
                     self.overlay.clear();
-                    self.own.forget();
+                    self.own_writes.clear();
                 }
                 self.store.replace(all, version.clone(), &mut changes);
-                self.miss(&version, &mut changes);
+                self.remove_missing(&version, &mut changes);
                 passed = Some(version);
             }
-            WatchUpdate::Passed(version) => {
-                self.store.passed(version.clone());
+            WatchUpdate::Bookmark(version) => {
+                self.store.observe_version(version.clone());
                 passed = Some(version);
             }
         }
-        changes.iter().for_each(|change| self.uncover(change));
-        let told = self.tell(changes);
+        changes.iter().for_each(|change| self.clear_overlay(change));
+        let told = self.attribute(changes);
         // Last, so that the writes are still known while their events are looked at.
         if let Some(version) = passed {
-            self.overlay.passed(&version, now);
-            self.own.passed(&version);
+            self.overlay.observe_version(&version, now);
+            self.own_writes.observe_version(&version);
         }
         told
     }
 
     /// What an answer showed and a list does not is gone, although the watch never had it: somebody
     /// took back what we made.
-    fn miss(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
+    fn remove_missing(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
         let told: BTreeSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
-        let known = self.own.known(version);
-        let gone = known.filter(|(key, _)| self.store.known(key).is_none() && !told.contains(*key));
-        changes.extend(gone.map(|(key, old)| ObjectChange::gone(key, old)));
+        let known = self.own_writes.known_states(version);
+        let gone = known.filter(|(key, _)| self.store.known_version(key).is_none() && !told.contains(*key));
+        changes.extend(gone.map(|(key, old)| ObjectChange::deleted(key, old)));
     }
 
-    pub(super) fn take_answered(&mut self) -> Vec<AttributedChange<T>> {
+    pub(super) fn take_held_events(&mut self) -> Vec<AttributedChange<T>> {
         let mut told = Vec::new();
-        for change in self.own.freed() {
-            self.own.tell(change, &mut told);
+        for change in self.own_writes.take_released() {
+            self.own_writes.attribute(change, &mut told);
         }
         told
     }
 
-    pub(super) fn begin(&mut self, key: &ObjectKey) {
-        self.own.begin(key);
+    pub(super) fn begin_write(&mut self, key: &ObjectKey) {
+        self.own_writes.begin_write(key);
     }
 
-    pub(super) fn end(&mut self, key: &ObjectKey) -> bool {
-        self.own.end(key)
+    pub(super) fn end_write(&mut self, key: &ObjectKey) -> bool {
+        self.own_writes.end_write(key)
     }
 
-    pub(super) fn wrote(&mut self, object: Arc<T>, made: WriteReceipt, now: Instant) {
+    pub(super) fn record_write(&mut self, object: Arc<T>, made: WriteReceipt, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
-        let shown = self.shows(&key, &version);
+        let shown = self.includes_version(&key, &version);
         // A write that changed nothing is answered with the version that was there.
         let effective = made.base.as_ref() != Some(&version);
-        if effective && (!shown || self.own.holds(&key)) {
+        if effective && (!shown || self.own_writes.is_holding(&key)) {
             let write = RecordedWrite {
                 object: object.clone(),
                 version,
@@ -165,23 +165,23 @@ impl<T: View> CacheState<T> {
                 manager: Some(made.manager),
                 at: now,
             };
-            self.own.record(&key, write);
+            self.own_writes.record(&key, write);
         }
         if !shown {
-            self.overlay.wrote(object, now);
-        } else if self.store.known(&key).is_none()
-            && self.own.is_under_way(&key)
-            && !self.own.holds(&key)
+            self.overlay.record_write(object, now);
+        } else if self.store.known_version(&key).is_none()
+            && self.own_writes.is_in_flight(&key)
+            && !self.own_writes.is_holding(&key)
         {
             // A list without it came before the answer.
-            self.own.admit(ObjectChange::gone(&key, &object));
+            self.own_writes.release_or_hold(ObjectChange::deleted(&key, &object));
         }
     }
 
     /// The server showed `object` in answer to a read.
-    pub(super) fn reread(&mut self, object: Arc<T>, now: Instant) {
+    pub(super) fn record_read(&mut self, object: Arc<T>, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
-        if self.shows(&key, &version) {
+        if self.includes_version(&key, &version) {
             return;
         }
         // Remembered, so that a relist which hides that it was taken back can be seen through.
@@ -193,45 +193,45 @@ impl<T: View> CacheState<T> {
             manager: None,
             at: now,
         };
-        self.own.record(&key, read);
-        self.overlay.wrote(object, now);
+        self.own_writes.record(&key, read);
+        self.overlay.record_write(object, now);
     }
 
-    pub(super) fn deleted(&mut self, key: &ObjectKey, uid: &str) {
+    pub(super) fn record_delete(&mut self, key: &ObjectKey, uid: &str) {
         let watched = self.store.objects().get(key);
         let still_there = watched.is_some_and(|object| object.meta().uid == uid);
         if still_there || self.overlay.keys().any(|own| own == key) {
-            self.overlay.deleted(key, uid);
+            self.overlay.record_delete(key, uid);
         }
     }
 
     /// Whether the watch has shown the write that made `version`, be it that the object is gone since.
-    fn shows(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
-        let known = self.store.known(key);
+    fn includes_version(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
+        let known = self.store.known_version(key);
         let of_object = known.and_then(|known| known.includes(version));
         let of_all = self.store.version().and_then(|seen| seen.includes(version));
         of_object == Some(true) || of_all == Some(true)
     }
 
-    fn uncover(&mut self, change: &ObjectChange<T>) {
+    fn clear_overlay(&mut self, change: &ObjectChange<T>) {
         let key = &change.key;
         match &change.step {
             ChangeKind::Added { new, .. } | ChangeKind::Changed { new, .. } => {
-                self.overlay.saw(key, new)
+                self.overlay.observe(key, new)
             }
             ChangeKind::Deleted { .. } | ChangeKind::Unreadable { .. } => {
                 if let Some(version) = self.store.version() {
-                    self.overlay.saw_none(key, version);
+                    self.overlay.observe_absence(key, version);
                 }
             }
         }
     }
 
-    fn tell(&mut self, changes: Vec<ObjectChange<T>>) -> Vec<AttributedChange<T>> {
+    fn attribute(&mut self, changes: Vec<ObjectChange<T>>) -> Vec<AttributedChange<T>> {
         let mut told = Vec::with_capacity(changes.len());
         for change in changes {
-            if let Some(change) = self.own.admit(change) {
-                self.own.tell(change, &mut told);
+            if let Some(change) = self.own_writes.release_or_hold(change) {
+                self.own_writes.attribute(change, &mut told);
             }
         }
         told

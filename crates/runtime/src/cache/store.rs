@@ -11,7 +11,7 @@ use crate::version::ResourceVersion;
 use crate::view::View;
 
 /// The owners of an object by UID: the index every cache has.
-pub(super) const OWNER: &str = "aplomb/owner-uid";
+pub(super) const OWNER_INDEX: &str = "aplomb/owner-uid";
 
 /// How a state came to be known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) struct ObjectChange<T> {
 
 impl<T> ObjectChange<T> {
     /// A list shows that what an answer had shown is gone.
-    pub(super) fn gone(key: &ObjectKey, old: &Arc<T>) -> Self {
+    pub(super) fn deleted(key: &ObjectKey, old: &Arc<T>) -> Self {
         Self {
             key: key.clone(),
             delivery: Delivery::List,
@@ -67,7 +67,7 @@ impl<T> ObjectChange<T> {
     }
 
     /// Another step of the same object, known in the same way.
-    pub(super) fn with(&self, step: ChangeKind<T>) -> Self {
+    pub(super) fn with_step(&self, step: ChangeKind<T>) -> Self {
         Self {
             key: self.key.clone(),
             delivery: self.delivery,
@@ -88,13 +88,13 @@ pub(crate) enum ChangeKind<T> {
 /// it would be wrong in silence. It is kept to tell what changed once the object is readable again.
 struct SetAside<T> {
     last: Option<Arc<T>>,
-    misfit: UndecodableObject,
+    undecodable: UndecodableObject,
 }
 
 /// The watched objects.
 pub(super) struct ObjectStore<T> {
     objects: IndexedObjects<T>,
-    aside: BTreeMap<ObjectKey, SetAside<T>>,
+    unreadable: BTreeMap<ObjectKey, SetAside<T>>,
     namespaces: BTreeSet<Arc<str>>,
     listed: bool,
     /// Everything up to it has been seen.
@@ -104,10 +104,10 @@ pub(super) struct ObjectStore<T> {
 impl<T: View> ObjectStore<T> {
     pub(super) fn new() -> Self {
         let mut objects = IndexedObjects::default();
-        objects.index(OWNER, Arc::new(owners));
+        objects.index(OWNER_INDEX, Arc::new(owner_uids));
         Self {
             objects,
-            aside: BTreeMap::new(),
+            unreadable: BTreeMap::new(),
             namespaces: BTreeSet::new(),
             listed: false,
             version: None,
@@ -128,11 +128,11 @@ impl<T: View> ObjectStore<T> {
 
     /// Why the object cannot be read, if it is there and cannot.
     pub(super) fn unreadable(&self, key: &ObjectKey) -> Option<&str> {
-        self.aside.get(key).map(|aside| aside.misfit.error.as_str())
+        self.unreadable.get(key).map(|aside| aside.undecodable.error.as_str())
     }
 
     /// Everything up to `version` has been seen, as a list, an event or a bookmark says.
-    pub(super) fn passed(&mut self, version: ResourceVersion) {
+    pub(super) fn observe_version(&mut self, version: ResourceVersion) {
         let older = self
             .version
             .as_ref()
@@ -149,11 +149,11 @@ impl<T: View> ObjectStore<T> {
 
     /// A deletion, with the last state of the object.
     pub(super) fn remove(&mut self, seen: &DecodedObject<T>, changes: &mut Vec<ObjectChange<T>>) {
-        let (key, version) = self.names(seen);
-        self.passed(version.clone());
-        let newer = self.known(&key).filter(|known| *known != version);
+        let (key, version) = self.identify(seen);
+        self.observe_version(version.clone());
+        let newer = self.known_version(&key).filter(|known| *known != version);
         if newer.is_none_or(|known| known.includes(&version) != Some(true)) {
-            self.take(key, Delivery::Stream, changes);
+            self.remove_object(key, Delivery::Stream, changes);
         }
     }
 
@@ -166,14 +166,14 @@ impl<T: View> ObjectStore<T> {
     ) {
         let mut gone: BTreeSet<ObjectKey> =
             self.objects.iter().map(|(key, _)| key.clone()).collect();
-        gone.extend(self.aside.keys().cloned());
+        gone.extend(self.unreadable.keys().cloned());
         for seen in all {
-            let (key, _) = self.names(&seen);
+            let (key, _) = self.identify(&seen);
             gone.remove(&key);
             self.put(seen, Delivery::List, changes);
         }
         for key in gone {
-            self.take(key, Delivery::List, changes);
+            self.remove_object(key, Delivery::List, changes);
         }
         self.listed = true;
         self.namespaces
@@ -188,9 +188,9 @@ impl<T: View> ObjectStore<T> {
         delivery: Delivery,
         changes: &mut Vec<ObjectChange<T>>,
     ) {
-        let (key, version) = self.names(&seen);
+        let (key, version) = self.identify(&seen);
         if delivery == Delivery::Stream {
-            self.passed(version.clone());
+            self.observe_version(version.clone());
         }
         if self.is_known(&key, &version, delivery) {
             return;
@@ -208,7 +208,7 @@ impl<T: View> ObjectStore<T> {
         delivery: Delivery,
         changes: &mut Vec<ObjectChange<T>>,
     ) {
-        let aside = self.aside.remove(key).and_then(|aside| aside.last);
+        let aside = self.unreadable.remove(key).and_then(|aside| aside.last);
         let old = self.objects.insert(key.clone(), new.clone()).or(aside);
         let initial = !self.listed;
         let mut push = |step| {
@@ -236,14 +236,14 @@ impl<T: View> ObjectStore<T> {
         delivery: Delivery,
         changes: &mut Vec<ObjectChange<T>>,
     ) {
-        let before = self.aside.remove(&key).and_then(|aside| aside.last);
+        let before = self.unreadable.remove(&key).and_then(|aside| aside.last);
         let last = self.objects.remove(&key).or(before);
         let error = misfit.error.clone();
         let step = ChangeKind::Unreadable {
             error,
             last: last.clone(),
         };
-        self.aside.insert(key.clone(), SetAside { last, misfit });
+        self.unreadable.insert(key.clone(), SetAside { last, undecodable: misfit });
         changes.push(ObjectChange {
             key,
             delivery,
@@ -251,8 +251,8 @@ impl<T: View> ObjectStore<T> {
         });
     }
 
-    fn take(&mut self, key: ObjectKey, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
-        let aside = self.aside.remove(&key);
+    fn remove_object(&mut self, key: ObjectKey, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
+        let aside = self.unreadable.remove(&key);
         let unreadable = aside.is_some();
         let last = self.objects.remove(&key);
         let step = match last.or(aside.and_then(|aside| aside.last)) {
@@ -273,26 +273,26 @@ impl<T: View> ObjectStore<T> {
 
     /// A stream that is resumed may repeat itself; a list repeats what has not changed.
     fn is_known(&self, key: &ObjectKey, version: &ResourceVersion, delivery: Delivery) -> bool {
-        self.known(key).is_some_and(|known| match delivery {
+        self.known_version(key).is_some_and(|known| match delivery {
             Delivery::Stream => known.includes(version) == Some(true),
             Delivery::List => known == *version,
         })
     }
 
     /// The version of the object that was seen last.
-    pub(super) fn known(&self, key: &ObjectKey) -> Option<ResourceVersion> {
+    pub(super) fn known_version(&self, key: &ObjectKey) -> Option<ResourceVersion> {
         let of_object = self.objects.get(key).map(|object| object.meta().version());
         of_object.or_else(|| {
-            let aside = self.aside.get(key)?;
-            Some(aside.misfit.version.clone())
+            let aside = self.unreadable.get(key)?;
+            Some(aside.undecodable.version.clone())
         })
     }
 
-    fn names(&mut self, seen: &DecodedObject<T>) -> (ObjectKey, ResourceVersion) {
+    fn identify(&mut self, seen: &DecodedObject<T>) -> (ObjectKey, ResourceVersion) {
         match seen {
             DecodedObject::Object(object) => {
                 let meta = object.meta();
-                let namespace = meta.namespace.map(|namespace| self.shared(namespace));
+                let namespace = meta.namespace.map(|namespace| self.intern_namespace(namespace));
                 let name = Arc::from(meta.name);
                 (ObjectKey { namespace, name }, meta.version())
             }
@@ -301,7 +301,7 @@ impl<T: View> ObjectStore<T> {
     }
 
     /// Namespaces are few and objects are many: each name is held once.
-    fn shared(&mut self, namespace: &str) -> Arc<str> {
+    fn intern_namespace(&mut self, namespace: &str) -> Arc<str> {
         if let Some(known) = self.namespaces.get(namespace) {
             return known.clone();
         }
@@ -311,7 +311,7 @@ impl<T: View> ObjectStore<T> {
     }
 }
 
-pub(super) fn owners<T: View>(object: &T) -> Vec<String> {
+pub(super) fn owner_uids<T: View>(object: &T) -> Vec<String> {
     let owners = object.meta().owners.iter();
     owners.map(|owner| owner.uid.clone()).collect()
 }

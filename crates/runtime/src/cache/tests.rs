@@ -28,14 +28,14 @@ fn object(name: &str, uid: &str, version: &str, data: &str) -> DecodedObject<Con
 }
 
 fn all(objects: Vec<DecodedObject<ConfigMap>>, version: &str) -> WatchUpdate<ConfigMap> {
-    WatchUpdate::All(objects, ResourceVersion::parse(version))
+    WatchUpdate::Relisted(objects, ResourceVersion::parse(version))
 }
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(Some("n"), name)
 }
 
-fn told(events: &[CacheEvent<ConfigMap>]) -> Vec<String> {
+fn describe_events(events: &[CacheEvent<ConfigMap>]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }
 
@@ -47,24 +47,24 @@ fn data(cache: &Cache<ConfigMap>, name: &str) -> Option<String> {
 /// A cache whose first list had `a` at version 5.
 fn listed() -> Cache<ConfigMap> {
     let cache = Cache::new();
-    let first = cache.take(all(vec![object("a", "u", "5", "old")], "5"));
-    assert_eq!(told(&first), ["Found(n/a)"]);
+    let first = cache.apply_update(all(vec![object("a", "u", "5", "old")], "5"));
+    assert_eq!(describe_events(&first), ["Found(n/a)"]);
     cache
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_tells_what_changed_and_what_vanished_and_nothing_else() {
+async fn relist_emits_only_changes_and_deletions() {
     let cache = Cache::new();
     let first = ["a", "b", "c"].map(|name| object(name, "u", "5", "old"));
-    cache.take(all(first.into(), "5"));
+    cache.apply_update(all(first.into(), "5"));
     let again = vec![
         object("a", "u", "5", "old"),
         object("b", "u", "8", "new"),
         object("d", "u", "9", "new"),
     ];
-    let events = cache.take(all(again, "9"));
+    let events = cache.apply_update(all(again, "9"));
     assert_eq!(
-        told(&events),
+        describe_events(&events),
         ["Changed(n/b)", "Added(n/d)", "Deleted(n/c)"]
     );
 }
@@ -72,38 +72,38 @@ async fn a_relist_tells_what_changed_and_what_vanished_and_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_successor_of_the_same_name_is_a_deletion_and_an_addition() {
     let cache = listed();
-    let events = cache.take(all(vec![object("a", "u2", "9", "new")], "9"));
-    assert_eq!(told(&events), ["Deleted(n/a)", "Added(n/a)"]);
+    let events = cache.apply_update(all(vec![object("a", "u2", "9", "new")], "9"));
+    assert_eq!(describe_events(&events), ["Deleted(n/a)", "Added(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resumed_stream_that_repeats_itself_says_nothing_new() {
+async fn resumed_stream_repeats_emit_no_events() {
     let cache = listed();
     assert!(
         cache
-            .take(WatchUpdate::Put(object("a", "u", "5", "old")))
+            .apply_update(WatchUpdate::Put(object("a", "u", "5", "old")))
             .is_empty()
     );
     assert!(
         cache
-            .take(WatchUpdate::Put(object("a", "u", "4", "older")))
+            .apply_update(WatchUpdate::Put(object("a", "u", "4", "older")))
             .is_empty()
     );
     assert_eq!(data(&cache, "a").as_deref(), Some("old"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_own_write_is_read_at_once_and_until_the_watch_passes_it() {
+async fn own_write_is_read_until_the_watch_shows_it() {
     let cache = listed();
-    cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
+    cache.record_write(&value("a", "u", "8", "ours"), made(None, false));
     assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
-    cache.take(WatchUpdate::Put(object("a", "u", "7", "theirs")));
+    cache.apply_update(WatchUpdate::Put(object("a", "u", "7", "theirs")));
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
         "7 is older than ours"
     );
-    cache.take(WatchUpdate::Put(object("a", "u", "9", "newer")));
+    cache.apply_update(WatchUpdate::Put(object("a", "u", "9", "newer")));
     assert_eq!(data(&cache, "a").as_deref(), Some("newer"));
 }
 
@@ -116,11 +116,11 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
             .flat_map(|data| data.values().cloned())
             .collect()
     });
-    cache.wrote(&value("b", "u2", "8", "old"), made(None, true));
-    cache.wrote(&value("a", "u", "9", "moved"), made(None, true));
+    cache.record_write(&value("b", "u2", "8", "old"), made(None, true));
+    cache.record_write(&value("a", "u", "9", "moved"), made(None, true));
     assert_eq!(cache.list().len(), 2);
     let found: Vec<String> = cache
-        .by("data", "old")
+        .by_index("data", "old")
         .iter()
         .filter_map(|map| map.metadata.name.clone())
         .collect();
@@ -128,28 +128,28 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_after_its_event_covers_nothing() {
+async fn late_answer_overlays_nothing() {
     let cache = listed();
-    cache.take(WatchUpdate::Put(object("a", "u", "8", "ours")));
-    cache.take(WatchUpdate::Gone(object("a", "u", "9", "ours")));
-    cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
+    cache.apply_update(WatchUpdate::Put(object("a", "u", "8", "ours")));
+    cache.apply_update(WatchUpdate::Deleted(object("a", "u", "9", "ours")));
+    cache.record_write(&value("a", "u", "8", "ours"), made(None, false));
     assert!(cache.get(&key("a")).is_none(), "it was deleted since");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_own_write_out_of_scope_is_dropped_once_the_watch_is_past_it() {
     let cache = listed();
-    cache.wrote(&value("z", "u9", "8", "ours"), made(None, false));
-    cache.take(WatchUpdate::Passed(ResourceVersion::Number(7)));
+    cache.record_write(&value("z", "u9", "8", "ours"), made(None, false));
+    cache.apply_update(WatchUpdate::Bookmark(ResourceVersion::Number(7)));
     assert!(cache.get(&key("z")).is_some());
-    cache.take(WatchUpdate::Passed(ResourceVersion::Number(8)));
+    cache.apply_update(WatchUpdate::Bookmark(ResourceVersion::Number(8)));
     assert!(cache.get(&key("z")).is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_that_do_not_compare_are_laid_over_for_thirty_seconds() {
+async fn opaque_versions_are_overlaid_for_thirty_seconds() {
     let cache = listed();
-    cache.wrote(&value("a", "u", "x", "ours"), made(None, false));
+    cache.record_write(&value("a", "u", "x", "ours"), made(None, false));
     advance(Duration::from_secs(29)).await;
     assert_eq!(data(&cache, "a").as_deref(), Some("ours"));
     advance(Duration::from_secs(2)).await;
@@ -159,26 +159,26 @@ async fn versions_that_do_not_compare_are_laid_over_for_thirty_seconds() {
 #[tokio::test(start_paused = true)]
 async fn a_deleted_object_is_hidden_and_its_successor_shown() {
     let cache = listed();
-    cache.deleted(&key("a"), "u");
+    cache.record_delete(&key("a"), "u");
     assert!(cache.get(&key("a")).is_none() && cache.list().is_empty());
-    cache.take(WatchUpdate::Put(object("a", "u", "7", "late")));
+    cache.apply_update(WatchUpdate::Put(object("a", "u", "7", "late")));
     assert!(
         cache.get(&key("a")).is_none(),
         "an event from before the deletion"
     );
-    cache.wrote(&value("a", "u2", "9", "next"), made(None, true));
+    cache.record_write(&value("a", "u2", "9", "next"), made(None, true));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
-    cache.take(WatchUpdate::Gone(object("a", "u", "8", "late")));
+    cache.apply_update(WatchUpdate::Deleted(object("a", "u", "8", "late")));
     assert_eq!(data(&cache, "a").as_deref(), Some("next"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_overtakes_the_answer_is_still_ours() {
+async fn event_before_its_answer_is_still_own() {
     let cache = listed();
-    let writing = cache.writing(&key("a"));
+    let writing = cache.begin_write(&key("a"));
     assert!(
         cache
-            .take(WatchUpdate::Put(object("a", "u", "8", "ours")))
+            .apply_update(WatchUpdate::Put(object("a", "u", "8", "ours")))
             .is_empty()
     );
     assert_eq!(
@@ -186,78 +186,78 @@ async fn an_event_that_overtakes_the_answer_is_still_ours() {
         Some("ours"),
         "the state does not wait"
     );
-    writing.wrote(
+    writing.record_write(
         &value("a", "u", "8", "ours"),
         made(Some(ResourceVersion::Number(5)), true),
     );
-    cache.answered().await;
-    assert_eq!(told(&cache.take_answered()), ["ChangedByUs(n/a)"]);
+    cache.write_answered().await;
+    assert_eq!(describe_events(&cache.take_held_events()), ["ChangedByUs(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_failed_makes_what_happened_meanwhile_foreign() {
+async fn failed_write_makes_held_changes_foreign() {
     let cache = listed();
-    let writing = cache.writing(&key("a"));
+    let writing = cache.begin_write(&key("a"));
     assert!(
         cache
-            .take(WatchUpdate::Put(object("a", "u", "8", "theirs")))
+            .apply_update(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
     drop(writing);
-    assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
+    assert_eq!(describe_events(&cache.take_held_events()), ["Changed(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_locked_writes_is_ours_even_behind_a_relist() {
     let cache = listed();
-    cache.wrote(
+    cache.record_write(
         &value("a", "u", "7", "one"),
         made(Some(ResourceVersion::Number(5)), true),
     );
-    cache.wrote(
+    cache.record_write(
         &value("a", "u", "8", "two"),
         made(Some(ResourceVersion::Number(7)), true),
     );
-    let events = cache.take(all(vec![object("a", "u", "8", "two")], "9"));
-    assert_eq!(told(&events), ["ChangedByUs(n/a)"]);
+    let events = cache.apply_update(all(vec![object("a", "u", "8", "two")], "9"));
+    assert_eq!(describe_events(&events), ["ChangedByUs(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unlocked_write_behind_a_relist_is_ours_only_if_the_check_says_so() {
+async fn unlocked_write_behind_a_relist_is_own_only_if_the_check_passes() {
     let write = |cache: &Cache<ConfigMap>| {
-        cache.wrote(
+        cache.record_write(
             &value("a", "u", "8", "new"),
             made(Some(ResourceVersion::Number(5)), false),
         );
-        told(&cache.take(all(vec![object("a", "u", "8", "new")], "9")))
+        describe_events(&cache.apply_update(all(vec![object("a", "u", "8", "new")], "9")))
     };
     assert_eq!(write(&listed()), ["Changed(n/a)"], "there is no check");
     for (foreign, expected) in [(true, "Changed(n/a)"), (false, "ChangedByUs(n/a)")] {
         let cache = listed();
-        cache.foreign_by(move |_, _, _| foreign);
+        cache.set_foreign_check(move |_, _, _| foreign);
         assert_eq!(write(&cache), [expected]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_does_not_take_a_foreign_change_for_its_own() {
+async fn no_op_write_does_not_claim_a_foreign_change() {
     let cache = listed();
-    let writing = cache.writing(&key("a"));
+    let writing = cache.begin_write(&key("a"));
     assert!(
         cache
-            .take(WatchUpdate::Put(object("a", "u", "8", "theirs")))
+            .apply_update(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
     // The server had nothing to do and answers with what the other one wrote.
-    writing.wrote(
+    writing.record_write(
         &value("a", "u", "8", "theirs"),
         made(Some(ResourceVersion::Number(5)), false),
     );
-    assert_eq!(told(&cache.take_answered()), ["Changed(n/a)"]);
+    assert_eq!(describe_events(&cache.take_held_events()), ["Changed(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
+async fn applied_creation_is_own_while_no_other_manager_has_fields() {
     let managed = |managers: &[&str]| {
         let mut made = value("b", "u2", "8", "new");
         let entries: Vec<Value> = managers
@@ -272,9 +272,9 @@ async fn an_applied_creation_is_ours_as_long_as_nobody_else_has_a_field() {
         (&["us", "them"], "Added(n/b)"),
     ] {
         let cache = listed();
-        cache.wrote(&managed(managers), made(None, false));
-        let events = cache.take(WatchUpdate::Put(object("b", "u2", "8", "new")));
-        assert_eq!(told(&events), [expected]);
+        cache.record_write(&managed(managers), made(None, false));
+        let events = cache.apply_update(WatchUpdate::Put(object("b", "u2", "8", "new")));
+        assert_eq!(describe_events(&events), [expected]);
     }
 }
 
@@ -286,29 +286,29 @@ async fn an_unreadable_object_is_not_shown_as_it_was() {
         version: ResourceVersion::Number(8),
         error: "expected a map".to_owned(),
     };
-    let events = cache.take(WatchUpdate::Put(DecodedObject::Unreadable(misfit)));
-    assert_eq!(told(&events), ["Unreadable(n/a)"]);
+    let events = cache.apply_update(WatchUpdate::Put(DecodedObject::Unreadable(misfit)));
+    assert_eq!(describe_events(&events), ["Unreadable(n/a)"]);
     assert!(cache.get(&key("a")).is_none());
     assert_eq!(
         cache.unreadable(&key("a")).as_deref(),
         Some("expected a map")
     );
-    let events = cache.take(WatchUpdate::Put(object("a", "u", "9", "new")));
-    assert_eq!(told(&events), ["Changed(n/a)"]);
+    let events = cache.apply_update(WatchUpdate::Put(object("a", "u", "9", "new")));
+    assert_eq!(describe_events(&events), ["Changed(n/a)"]);
     assert_eq!(cache.unreadable(&key("a")), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restore_the_list_is_the_truth_whatever_was_written() {
+async fn list_is_authoritative_after_a_restore() {
     let cache = listed();
-    cache.take(WatchUpdate::Put(object("a", "u", "8", "newer")));
-    cache.wrote(&value("a", "u", "9", "ours"), made(None, false));
-    cache.deleted(&key("b"), "u2");
-    let events = cache.take(all(vec![object("a", "u", "3", "restored")], "4"));
-    assert_eq!(told(&events), ["Changed(n/a)"]);
+    cache.apply_update(WatchUpdate::Put(object("a", "u", "8", "newer")));
+    cache.record_write(&value("a", "u", "9", "ours"), made(None, false));
+    cache.record_delete(&key("b"), "u2");
+    let events = cache.apply_update(all(vec![object("a", "u", "3", "restored")], "4"));
+    assert_eq!(describe_events(&events), ["Changed(n/a)"]);
     assert_eq!(data(&cache, "a").as_deref(), Some("restored"));
-    let next = cache.take(WatchUpdate::Put(object("a", "u", "5", "next")));
-    assert_eq!(told(&next), ["Changed(n/a)"]);
+    let next = cache.apply_update(WatchUpdate::Put(object("a", "u", "5", "next")));
+    assert_eq!(describe_events(&next), ["Changed(n/a)"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -317,10 +317,10 @@ async fn children_are_found_by_their_owner() {
     let mut owned = value("child", "u3", "8", "x");
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
     owned["metadata"]["ownerReferences"] = json!([owner]);
-    cache.wrote(&owned, made(None, true));
+    cache.record_write(&owned, made(None, true));
     assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
     let child = serde_json::from_value(owned).unwrap();
-    cache.take(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
+    cache.apply_update(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
     assert_eq!(cache.owned_by("u").len(), 1, "and after");
     assert!(cache.owned_by("v").is_empty());
 }
@@ -342,11 +342,11 @@ impl View for Lists {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_with_a_null_list_is_taken_over() {
+async fn answer_with_a_null_list_is_recorded() {
     let cache = Cache::<Lists>::new();
-    cache.take(WatchUpdate::All(Vec::new(), ResourceVersion::parse("5")));
+    cache.apply_update(WatchUpdate::Relisted(Vec::new(), ResourceVersion::parse("5")));
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "6" });
-    cache.wrote(
+    cache.record_write(
         &json!({ "metadata": metadata, "data": null }),
         made(None, true),
     );

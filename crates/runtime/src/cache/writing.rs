@@ -30,7 +30,7 @@ pub struct PendingWrite<T: View> {
 
 impl<T: View> PendingWrite<T> {
     pub(super) fn begin(cache: &Cache<T>, key: &ObjectKey) -> Self {
-        cache.write().begin(key);
+        cache.write().begin_write(key);
         Self {
             cache: cache.clone(),
             key: key.clone(),
@@ -38,20 +38,20 @@ impl<T: View> PendingWrite<T> {
     }
 
     /// It was answered with the object: see [`Cache::wrote`].
-    pub fn wrote(self, response: &Value, made: WriteReceipt) {
-        self.cache.wrote(response, made);
+    pub fn record_write(self, response: &Value, made: WriteReceipt) {
+        self.cache.record_write(response, made);
     }
 
     /// It was a deletion and was carried out: see [`Cache::deleted`].
-    pub fn deleted(self, uid: &str) {
-        self.cache.deleted(&self.key, uid);
+    pub fn record_delete(self, uid: &str) {
+        self.cache.record_delete(&self.key, uid);
     }
 }
 
 impl<T: View> Drop for PendingWrite<T> {
     fn drop(&mut self) {
-        if self.cache.write().end(&self.key) {
-            self.cache.0.answered.notify_one();
+        if self.cache.write().end_write(&self.key) {
+            self.cache.0.write_answered.notify_one();
         }
     }
 }

@@ -13,7 +13,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).expect("a time")
 }
 
-fn only(condition: Condition) -> ConditionChanges {
+fn single_change(condition: Condition) -> ConditionChanges {
     let mut wishes = ConditionChanges::default();
     wishes.set(condition);
     wishes
@@ -26,18 +26,18 @@ fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
 }
 
 /// The conditions after a pass that ended with `outcome`.
-fn after(existing: &[Value], said: &ConditionChanges, outcome: PassOutcome<'_>) -> Vec<Value> {
+fn resolve_and_merge(existing: &[Value], said: &ConditionChanges, outcome: PassOutcome<'_>) -> Vec<Value> {
     let was = find(existing, READY).and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
-    match conclude(said, outcome, was) {
-        Some(wishes) => merge(existing, &wishes, Some(2), at(60)),
+    match resolve_conditions(said, outcome, was) {
+        Some(wishes) => merge_conditions(existing, &wishes, Some(2), at(60)),
         None => existing.to_vec(),
     }
 }
 
 fn ready() -> Vec<Value> {
-    merge(
+    merge_conditions(
         &[],
-        &only(Condition::yes(READY, "Settled", "fine")),
+        &single_change(Condition::new_true(READY, "Settled", "fine")),
         Some(1),
         at(0),
     )
@@ -50,9 +50,9 @@ fn failed(class: ErrorClass) -> Error {
 #[test]
 fn the_transition_time_moves_only_with_the_status() {
     let first = ready();
-    let again = merge(
+    let again = merge_conditions(
         &first,
-        &only(Condition::yes(READY, "Other", "still")),
+        &single_change(Condition::new_true(READY, "Other", "still")),
         Some(2),
         at(9),
     );
@@ -61,9 +61,9 @@ fn the_transition_time_moves_only_with_the_status() {
         (&again[0]["reason"], &again[0]["observedGeneration"]),
         (&json!("Other"), &json!(2))
     );
-    let lost = merge(
+    let lost = merge_conditions(
         &again,
-        &only(Condition::no(READY, "Lost", "gone")),
+        &single_change(Condition::new_false(READY, "Lost", "gone")),
         Some(2),
         at(9),
     );
@@ -71,29 +71,29 @@ fn the_transition_time_moves_only_with_the_status() {
 }
 
 #[test]
-fn settled_is_ready_unless_the_reconcile_said_otherwise() {
-    let settled = PassOutcome::Verdict(&Action::Settled);
-    let by_itself = after(&[], &ConditionChanges::default(), settled);
+fn done_is_ready_unless_the_reconcile_set_ready() {
+    let settled = PassOutcome::Action(&Action::Done);
+    let by_itself = resolve_and_merge(&[], &ConditionChanges::default(), settled);
     assert_eq!(find(&by_itself, READY).expect("Ready")["status"], "True");
-    let said = only(Condition::stale("the Node"));
-    let told = after(&ready(), &said, settled);
+    let said = single_change(Condition::stale("the Node"));
+    let told = resolve_and_merge(&ready(), &said, settled);
     assert_eq!(find(&told, READY).expect("Ready")["status"], "Unknown");
 }
 
 #[test]
-fn a_recheck_claims_no_readiness_that_was_not_proven() {
-    let recheck = Action::Recheck(Duration::from_secs(5));
-    let fresh = after(
+fn requeue_does_not_set_unproven_ready() {
+    let recheck = Action::RequeueAfter(Duration::from_secs(5));
+    let fresh = resolve_and_merge(
         &[],
         &ConditionChanges::default(),
-        PassOutcome::Verdict(&recheck),
+        PassOutcome::Action(&recheck),
     );
     assert_eq!(find(&fresh, READY).expect("Ready")["status"], "Unknown");
     assert_eq!(
-        after(
+        resolve_and_merge(
             &ready(),
             &ConditionChanges::default(),
-            PassOutcome::Verdict(&recheck)
+            PassOutcome::Action(&recheck)
         ),
         ready()
     );
@@ -103,8 +103,8 @@ fn a_recheck_claims_no_readiness_that_was_not_proven() {
 fn a_conflict_leaves_no_trace() {
     let error = failed(ErrorClass::Conflict);
     assert_eq!(
-        conclude(
-            &only(Condition::no(READY, "X", "x")),
+        resolve_conditions(
+            &single_change(Condition::new_false(READY, "X", "x")),
             PassOutcome::Failed(&error),
             Some(ConditionStatus::True)
         ),
@@ -121,7 +121,7 @@ fn pushback_leaves_ready_as_last_proven() {
         ErrorClass::Fault,
     ] {
         let error = failed(class);
-        let now = after(
+        let now = resolve_and_merge(
             &ready(),
             &ConditionChanges::default(),
             PassOutcome::Failed(&error),
@@ -130,7 +130,7 @@ fn pushback_leaves_ready_as_last_proven() {
         let reconciling = find(&now, RECONCILING).expect("Reconciling");
         assert_eq!(
             (&reconciling["status"], &reconciling["reason"]),
-            (&json!("True"), &json!(class.word()))
+            (&json!("True"), &json!(class.as_str()))
         );
         assert!(
             !reconciling["message"].to_string().contains("attempt"),
@@ -140,10 +140,10 @@ fn pushback_leaves_ready_as_last_proven() {
 }
 
 #[test]
-fn a_refusal_is_shown_in_its_own_words() {
+fn refusal_is_shown_with_its_message() {
     let words = "configmaps \"a\" is forbidden: exceeded quota: few";
     let error = Error::new(ErrorClass::Forbidden, words);
-    let now = after(
+    let now = resolve_and_merge(
         &ready(),
         &ConditionChanges::default(),
         PassOutcome::Failed(&error),
@@ -155,36 +155,36 @@ fn a_refusal_is_shown_in_its_own_words() {
 }
 
 #[test]
-fn an_object_says_something_of_its_readiness_from_the_first_pass_on() {
+fn first_pass_sets_a_ready_condition() {
     for outcome in [
         PassOutcome::Failed(&failed(ErrorClass::Unavailable)),
         PassOutcome::Quarantined(&failed(ErrorClass::Fault)),
     ] {
-        let now = after(&[], &ConditionChanges::default(), outcome);
+        let now = resolve_and_merge(&[], &ConditionChanges::default(), outcome);
         assert_eq!(find(&now, READY).expect("Ready")["status"], "Unknown");
     }
 }
 
 #[test]
-fn what_cannot_work_is_stalled_and_not_ready() {
-    let rejected = Action::rejected("BadPort", "spec.port must be below 65536");
+fn invalid_spec_is_stalled_and_not_ready() {
+    let rejected = Action::reject("BadPort", "spec.port must be below 65536");
     for class in [ErrorClass::Invalid, ErrorClass::Exists] {
         let error = failed(class);
-        let now = after(
+        let now = resolve_and_merge(
             &ready(),
             &ConditionChanges::default(),
             PassOutcome::Failed(&error),
         );
         assert_eq!(
             find(&now, STALLED).expect("Stalled")["reason"],
-            class.word()
+            class.as_str()
         );
         assert_eq!(find(&now, READY).expect("Ready")["status"], "False");
     }
-    let now = after(
+    let now = resolve_and_merge(
         &ready(),
         &ConditionChanges::default(),
-        PassOutcome::Verdict(&rejected),
+        PassOutcome::Action(&rejected),
     );
     assert_eq!(
         find(&now, STALLED).expect("Stalled")["message"],
@@ -196,7 +196,7 @@ fn what_cannot_work_is_stalled_and_not_ready() {
 #[test]
 fn a_quarantine_stalls_and_a_later_success_clears_it() {
     let error = failed(ErrorClass::Fault);
-    let now = after(
+    let now = resolve_and_merge(
         &ready(),
         &ConditionChanges::default(),
         PassOutcome::Quarantined(&error),
@@ -205,10 +205,10 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
         find(&now, STALLED).expect("Stalled")["reason"],
         "Quarantined"
     );
-    let later = after(
+    let later = resolve_and_merge(
         &now,
         &ConditionChanges::default(),
-        PassOutcome::Verdict(&Action::Settled),
+        PassOutcome::Action(&Action::Done),
     );
     assert_eq!(
         (find(&later, STALLED), find(&later, RECONCILING)),
@@ -219,10 +219,10 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
 #[test]
 fn blocked_is_not_ready_with_its_reason() {
     let blocked = Action::blocked("NoSecret", "Secret team/key is not there");
-    let now = after(
+    let now = resolve_and_merge(
         &ready(),
         &ConditionChanges::default(),
-        PassOutcome::Verdict(&blocked),
+        PassOutcome::Action(&blocked),
     );
     let ready = find(&now, READY).expect("Ready");
     assert_eq!(
@@ -233,29 +233,29 @@ fn blocked_is_not_ready_with_its_reason() {
 }
 
 #[test]
-fn an_odd_reason_is_made_one_the_server_takes() {
-    assert_eq!(Condition::yes("X", "", "").reason, "Reason");
+fn invalid_reason_is_sanitized() {
+    assert_eq!(Condition::new_true("X", "", "").reason, "Reason");
     assert_eq!(
-        Condition::yes("X", "no such thing!", "").reason,
+        Condition::new_true("X", "no such thing!", "").reason,
         "nosuchthing"
     );
-    assert_eq!(Condition::yes("X", "404", "").reason, "Reason404");
+    assert_eq!(Condition::new_true("X", "404", "").reason, "Reason404");
 }
 
 #[test]
-fn a_condition_that_is_retracted_goes() {
-    let mut wishes = only(Condition::yes("Probed", "Ok", ""));
-    let both = merge(&ready(), &wishes, None, at(1));
-    wishes.retract("Probed");
-    assert_eq!(merge(&both, &wishes, None, at(2)), ready());
+fn removed_condition_is_deleted() {
+    let mut wishes = single_change(Condition::new_true("Probed", "Ok", ""));
+    let both = merge_conditions(&ready(), &wishes, None, at(1));
+    wishes.remove("Probed");
+    assert_eq!(merge_conditions(&both, &wishes, None, at(2)), ready());
 }
 
 fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
     let verdicts = prop_oneof![
-        Just(Some(Action::Settled)),
-        Just(Some(Action::Recheck(Duration::from_secs(1)))),
+        Just(Some(Action::Done)),
+        Just(Some(Action::RequeueAfter(Duration::from_secs(1)))),
         Just(Some(Action::blocked("B", "b"))),
-        Just(Some(Action::rejected("R", "r"))),
+        Just(Some(Action::reject("R", "r"))),
         Just(None),
     ];
     (
@@ -274,15 +274,15 @@ proptest! {
         for (verdict, class, quarantined) in history {
             let error = failed(class);
             let outcome = match &verdict {
-                Some(verdict) => PassOutcome::Verdict(verdict),
+                Some(verdict) => PassOutcome::Action(verdict),
                 None if quarantined => PassOutcome::Quarantined(&error),
                 None => PassOutcome::Failed(&error),
             };
-            conditions = after(&conditions, &ConditionChanges::default(), outcome);
+            conditions = resolve_and_merge(&conditions, &ConditionChanges::default(), outcome);
             for kind in [RECONCILING, STALLED] {
                 prop_assert!(find(&conditions, kind).is_none_or(|it| it["status"] == "True"));
             }
-            prop_assert_eq!(&after(&conditions, &ConditionChanges::default(), outcome), &conditions);
+            prop_assert_eq!(&resolve_and_merge(&conditions, &ConditionChanges::default(), outcome), &conditions);
         }
     }
 }

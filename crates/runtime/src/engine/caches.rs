@@ -12,14 +12,14 @@ use kube::core::{ApiResource, DynamicObject};
 use serde_json::Value;
 
 use super::controller::Kind;
-use super::wiring::kind;
+use super::wiring::kind_name;
 use crate::cache::Cache;
 use crate::error::Result;
 use crate::key::{ObjectKey, ObjectRef};
 use crate::view::View;
 
 /// A cache of a kind that is written, with its type erased.
-trait Written: Send + Sync {
+trait WrittenCache: Send + Sync {
     /// The object as far as it is known.
     fn newest(&self, key: &ObjectKey) -> Option<Value>;
     /// Reads the object from the server.
@@ -30,7 +30,7 @@ trait Written: Send + Sync {
 #[derive(Clone, Default)]
 pub(crate) struct ControllerCaches {
     by_type: BTreeMap<TypeId, Arc<dyn Any + Send + Sync>>,
-    written: BTreeMap<&'static str, Arc<dyn Written>>,
+    written: BTreeMap<&'static str, Arc<dyn WrittenCache>>,
 }
 
 impl ControllerCaches {
@@ -43,7 +43,7 @@ impl ControllerCaches {
     /// A kind that is written, so that a conflict may be met on it.
     pub(crate) fn insert_written<C: Kind>(&mut self, cache: Cache<C>) {
         let cache = Arc::new(cache);
-        self.written.insert(kind::<C>(), cache.clone());
+        self.written.insert(kind_name::<C>(), cache.clone());
         self.by_type.insert(TypeId::of::<C>(), cache);
     }
 
@@ -65,27 +65,27 @@ impl ControllerCaches {
     }
 }
 
-impl<C: Kind> Written for Cache<C> {
+impl<C: Kind> WrittenCache for Cache<C> {
     fn newest(&self, key: &ObjectKey) -> Option<Value> {
         serde_json::to_value(&*self.get(key)?).ok()
     }
 
     fn refresh(&self, client: kube::Client, key: ObjectKey) -> BoxFuture<'static, Result<()>> {
-        Box::pin(reread(self.clone(), client, key))
+        Box::pin(refresh_from_server(self.clone(), client, key))
     }
 }
 
-async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) -> Result<()> {
+async fn refresh_from_server<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) -> Result<()> {
     let resource = ApiResource::erase::<C>(&());
     let api: Api<DynamicObject> = match &key.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
     };
     match api.get(&key.name).await {
-        Ok(object) => cache.reread(&serde_json::to_value(object)?),
-        Err(kube::Error::Api(status)) if names_object(&status, &key) => {
+        Ok(object) => cache.record_read(&serde_json::to_value(object)?),
+        Err(kube::Error::Api(status)) if is_about_object(&status, &key) => {
             if let Some(known) = cache.get(&key) {
-                cache.deleted(&key, View::meta(&*known).uid);
+                cache.record_delete(&key, View::meta(&*known).uid);
             }
         }
         Err(error) => return Err(error.into()),
@@ -95,7 +95,7 @@ async fn reread<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) 
 
 /// Whether a 404 is about the object. One that is not says that nobody serves its kind just now, and
 /// nothing about the object.
-fn names_object(status: &kube::core::Status, key: &ObjectKey) -> bool {
+fn is_about_object(status: &kube::core::Status, key: &ObjectKey) -> bool {
     let named = status.details.as_ref().map(|details| &*details.name);
     status.code == 404 && named == Some(&*key.name)
 }

@@ -34,7 +34,7 @@ impl Default for ConflictPolicy {
 }
 
 /// The shortest quiet moment worth waiting for, and the longest.
-const QUIET: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+const QUIET_BOUNDS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// One key's open conflict.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl ConflictWait {
     }
 
     /// The cache shows the object at `version` now. An opaque version that differs counts as newer.
-    pub(crate) fn saw(&mut self, version: &ResourceVersion, now: Duration) {
+    pub(crate) fn observed_version(&mut self, version: &ResourceVersion, now: Duration) {
         let newer = match &self.read {
             Some(read) => read.includes(version) != Some(true),
             None => true,
@@ -80,12 +80,12 @@ impl ConflictWait {
     }
 
     /// Whether the cache has passed the version that lost.
-    pub(crate) fn passed(&self) -> bool {
+    pub(crate) fn has_newer_version(&self) -> bool {
         self.passed.is_some()
     }
 
     /// When the key runs again, as far as is known now.
-    pub(crate) fn resume(&self, patience: ConflictPolicy) -> Duration {
+    pub(crate) fn resume_at(&self, patience: ConflictPolicy) -> Duration {
         if !patience.wait_for_winner {
             return self.met;
         }
@@ -95,19 +95,19 @@ impl ConflictWait {
             .max(patience.limit / 20);
         let latest = self.met + (patience.limit - margin);
         match self.passed {
-            None => (self.met + self.look(patience)).min(latest),
+            None => (self.met + self.read_delay(patience)).min(latest),
             Some(at) if self.streak <= 1 => at.min(latest),
-            Some(at) => (at + self.quiet()).min(latest),
+            Some(at) => (at + self.quiet_period()).min(latest),
         }
     }
 
     /// How long the cache is waited for before the object is read instead.
-    fn look(&self, patience: ConflictPolicy) -> Duration {
+    fn read_delay(&self, patience: ConflictPolicy) -> Duration {
         patience.limit / 10 * 2u32.saturating_pow(self.streak - 1)
     }
 
-    fn quiet(&self) -> Duration {
-        (self.took * 3 / 2).clamp(QUIET.0, QUIET.1)
+    fn quiet_period(&self) -> Duration {
+        (self.took * 3 / 2).clamp(QUIET_BOUNDS.0, QUIET_BOUNDS.1)
     }
 }
 
@@ -137,33 +137,33 @@ mod tests {
     #[test]
     fn the_version_that_won_ends_the_wait() {
         let mut contest = contest(1);
-        contest.saw(&ResourceVersion::Number(6), ms(130));
-        assert_eq!(contest.resume(PATIENCE), ms(130));
+        contest.observed_version(&ResourceVersion::Number(6), ms(130));
+        assert_eq!(contest.resume_at(PATIENCE), ms(130));
     }
 
     #[test]
     fn the_version_that_lost_does_not() {
         let mut contest = contest(1);
-        contest.saw(&ResourceVersion::Number(5), ms(130));
-        assert!(!contest.passed());
-        assert!(contest.resume(PATIENCE) > ms(130));
+        contest.observed_version(&ResourceVersion::Number(5), ms(130));
+        assert!(!contest.has_newer_version());
+        assert!(contest.resume_at(PATIENCE) > ms(130));
     }
 
     #[test]
-    fn a_cache_that_shows_nothing_is_waited_for_ever_longer_up_to_the_limit() {
-        let waits = [1, 2, 3, 6, 1_000].map(|streak| contest(streak).resume(PATIENCE) - ms(100));
+    fn wait_for_a_silent_cache_doubles_up_to_the_limit() {
+        let waits = [1, 2, 3, 6, 1_000].map(|streak| contest(streak).resume_at(PATIENCE) - ms(100));
         assert_eq!(waits, [100, 200, 400, 910, 910].map(ms));
     }
 
     #[test]
-    fn a_rival_that_keeps_writing_is_waited_out_but_not_for_ever() {
+    fn repeated_writes_of_others_are_waited_out_up_to_the_limit() {
         let mut contest = contest(2);
         for at in [120, 170, 220] {
-            contest.saw(&ResourceVersion::Number(at), ms(at));
-            assert_eq!(contest.resume(PATIENCE), ms(at + 90));
+            contest.observed_version(&ResourceVersion::Number(at), ms(at));
+            assert_eq!(contest.resume_at(PATIENCE), ms(at + 90));
         }
-        contest.saw(&ResourceVersion::Number(1_000), ms(1_005));
-        assert_eq!(contest.resume(PATIENCE), ms(1_010));
+        contest.observed_version(&ResourceVersion::Number(1_000), ms(1_005));
+        assert_eq!(contest.resume_at(PATIENCE), ms(1_010));
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
         for took in [0, 1, 60, 200, 333] {
             let contest = ConflictWait::new(None, None, 3, ms(0), ms(took));
             assert!(
-                contest.resume(PATIENCE) + ms(took) <= PATIENCE.limit,
+                contest.resume_at(PATIENCE) + ms(took) <= PATIENCE.limit,
                 "{took}"
             );
         }

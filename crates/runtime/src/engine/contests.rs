@@ -14,56 +14,56 @@ use crate::version::ResourceVersion;
 #[derive(Debug)]
 pub(crate) struct ConflictWaits {
     patience: ConflictPolicy,
-    open: BTreeMap<ObjectKey, ConflictWait>,
-    on: BTreeSet<(ObjectRef, ObjectKey)>,
-    ends: BTreeSet<(Duration, ObjectKey)>,
+    by_key: BTreeMap<ObjectKey, ConflictWait>,
+    by_object: BTreeSet<(ObjectRef, ObjectKey)>,
+    by_end: BTreeSet<(Duration, ObjectKey)>,
 }
 
 impl ConflictWaits {
     pub(crate) fn new(patience: ConflictPolicy) -> Self {
         Self {
             patience,
-            open: BTreeMap::new(),
-            on: BTreeSet::new(),
-            ends: BTreeSet::new(),
+            by_key: BTreeMap::new(),
+            by_object: BTreeSet::new(),
+            by_end: BTreeSet::new(),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty()
+        self.by_key.is_empty()
     }
 
     /// `key` lost.
     pub(crate) fn insert(&mut self, key: ObjectKey, contest: ConflictWait) {
         self.remove(&key);
         if let Some(object) = &contest.object {
-            self.on.insert((object.clone(), key.clone()));
+            self.by_object.insert((object.clone(), key.clone()));
         }
-        self.ends
-            .insert((contest.resume(self.patience), key.clone()));
-        self.open.insert(key, contest);
+        self.by_end
+            .insert((contest.resume_at(self.patience), key.clone()));
+        self.by_key.insert(key, contest);
     }
 
     /// `key` tries again, or is gone.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<ConflictWait> {
-        let contest = self.open.remove(key)?;
-        self.ends
-            .remove(&(contest.resume(self.patience), key.clone()));
+        let contest = self.by_key.remove(key)?;
+        self.by_end
+            .remove(&(contest.resume_at(self.patience), key.clone()));
         if let Some(object) = &contest.object {
-            self.on.remove(&(object.clone(), key.clone()));
+            self.by_object.remove(&(object.clone(), key.clone()));
         }
         Some(contest)
     }
 
     /// A cache shows `object` at `version`. Gives the keys for which that is the first newer one.
-    pub(crate) fn saw(
+    pub(crate) fn observed_version(
         &mut self,
         object: &ObjectRef,
         version: &ResourceVersion,
         now: Duration,
     ) -> Vec<ObjectKey> {
         let first = (object.clone(), ObjectKey::new(None, ""));
-        let after = self.on.range(first..);
+        let after = self.by_object.range(first..);
         let keys: Vec<ObjectKey> = after
             .take_while(|(other, _)| other == object)
             .map(|(_, key)| key.clone())
@@ -73,9 +73,9 @@ impl ConflictWaits {
             let Some(mut contest) = self.remove(&key) else {
                 continue;
             };
-            let open = !contest.passed();
-            contest.saw(version, now);
-            if open && contest.passed() {
+            let open = !contest.has_newer_version();
+            contest.observed_version(version, now);
+            if open && contest.has_newer_version() {
                 settled.push(key.clone());
             }
             self.insert(key, contest);
@@ -84,13 +84,13 @@ impl ConflictWaits {
     }
 
     /// When the first of them ends.
-    pub(crate) fn next(&self) -> Option<Duration> {
-        self.ends.first().map(|(end, _)| *end)
+    pub(crate) fn next_end(&self) -> Option<Duration> {
+        self.by_end.first().map(|(end, _)| *end)
     }
 
     /// Those that have ended by `now`, each told once. They stay until their key runs.
-    pub(crate) fn end(&mut self, now: Duration) -> Vec<ObjectKey> {
-        let ended = self.ends.extract_if(.., |(end, _)| *end <= now);
+    pub(crate) fn take_expired(&mut self, now: Duration) -> Vec<ObjectKey> {
+        let ended = self.by_end.extract_if(.., |(end, _)| *end <= now);
         ended.map(|(_, key)| key).collect()
     }
 }
@@ -110,33 +110,33 @@ mod tests {
         ObjectKey::new(Some("n"), name)
     }
 
-    fn lost(name: &str) -> ConflictWait {
+    fn conflict_on(name: &str) -> ConflictWait {
         let read = Some(ResourceVersion::Number(5));
         ConflictWait::new(Some(object(name)), read, 1, Duration::ZERO, Duration::ZERO)
     }
 
     #[test]
-    fn only_those_who_lost_on_the_object_are_told_and_only_once() {
+    fn only_keys_in_conflict_on_the_object_are_released_once() {
         let mut contests = ConflictWaits::new(ConflictPolicy::default());
         for (key_of, lost_on) in [("a", "x"), ("b", "x"), ("c", "y")] {
-            contests.insert(key(key_of), lost(lost_on));
+            contests.insert(key(key_of), conflict_on(lost_on));
         }
         let now = Duration::from_millis(10);
         assert!(
             contests
-                .saw(&object("x"), &ResourceVersion::Number(5), now)
+                .observed_version(&object("x"), &ResourceVersion::Number(5), now)
                 .is_empty()
         );
-        let told = contests.saw(&object("x"), &ResourceVersion::Number(6), now);
+        let told = contests.observed_version(&object("x"), &ResourceVersion::Number(6), now);
         assert_eq!(told, [key("a"), key("b")]);
         assert!(
             contests
-                .saw(&object("x"), &ResourceVersion::Number(7), now)
+                .observed_version(&object("x"), &ResourceVersion::Number(7), now)
                 .is_empty()
         );
-        assert_eq!(contests.end(now), [key("a"), key("b")]);
+        assert_eq!(contests.take_expired(now), [key("a"), key("b")]);
         contests.remove(&key("a"));
         contests.remove(&key("b"));
-        assert!(contests.next() > Some(now), "c still waits");
+        assert!(contests.next_end() > Some(now), "c still waits");
     }
 }

@@ -17,9 +17,9 @@ use super::wiring::EventHandlers;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::Result;
-use crate::hub::{Informer, InformerSet};
+use crate::informer::{Informer, InformerSet};
 use crate::key::ObjectKey;
-use crate::lens::Predicate;
+use crate::predicate::Predicate;
 use crate::verdict::Action;
 use crate::view::View;
 use crate::watch::Scope;
@@ -50,14 +50,14 @@ type Input<K> = Box<dyn FnOnce(&mut EventHandlers<'_, K>) + Send>;
 pub struct Controller<K: Kind> {
     pub(crate) name: &'static str,
     pub(crate) reconcile: ReconcileFn<K>,
-    pub(crate) lens: Predicate<K>,
+    pub(crate) predicate: Predicate<K>,
     pub(crate) scope: Scope,
     pub(crate) inputs: Vec<Input<K>>,
     pub(crate) options: ControllerOptions,
-    pub(crate) everywhere: bool,
-    pub(crate) silent: bool,
+    pub(crate) without_leader_election: bool,
+    pub(crate) without_status: bool,
     pub(crate) finalizers: Vec<&'static str>,
-    pub(crate) farewell: DeleteHook,
+    pub(crate) on_deleted: DeleteHook,
 }
 
 /// What is told of objects that are gone.
@@ -73,27 +73,27 @@ impl<K: Kind> Controller<K> {
         Self {
             name,
             reconcile: Arc::new(move |object, context| Box::pin(reconcile(object, context))),
-            lens: Predicate::desired(),
+            predicate: Predicate::spec_or_metadata_changed(),
             scope: Scope::default(),
             inputs: Vec::new(),
             options: ControllerOptions::default(),
-            everywhere: false,
-            silent: false,
+            without_leader_election: false,
+            without_status: false,
             finalizers: Vec::new(),
-            farewell: Arc::new(|_| {}),
+            on_deleted: Arc::new(|_| {}),
         }
     }
 
     /// What of the reconciled object matters; by default its spec, labels and annotations.
     #[must_use]
-    pub fn lens(mut self, lens: Predicate<K>) -> Self {
-        self.lens = lens;
+    pub fn predicate(mut self, lens: Predicate<K>) -> Self {
+        self.predicate = lens;
         self
     }
 
     /// Which objects are reconciled; by default all of the cluster.
     #[must_use]
-    pub fn within(mut self, scope: Scope) -> Self {
+    pub fn in_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
@@ -101,15 +101,15 @@ impl<K: Kind> Controller<K> {
     /// Watches the children this controller writes. A change that `lens` sees runs their owner.
     #[must_use]
     pub fn owns<C: Kind>(self, lens: Predicate<C>) -> Self {
-        self.owns_some(Scope::default(), lens)
+        self.owns_in(Scope::default(), lens)
     }
 
     /// The same where not all objects of the kind need to be seen, such as Secrets of one type. The
     /// namespace is the controller's own.
     #[must_use]
-    pub fn owns_some<C: Kind>(mut self, scope: Scope, lens: Predicate<C>) -> Self {
+    pub fn owns_in<C: Kind>(mut self, scope: Scope, lens: Predicate<C>) -> Self {
         self.inputs
-            .push(Box::new(|wiring| wiring.owned(scope, lens)));
+            .push(Box::new(|wiring| wiring.watch_owned(scope, lens)));
         self
     }
 
@@ -121,30 +121,30 @@ impl<K: Kind> Controller<K> {
         lens: Predicate<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.input(move |hub| hub.watch(scope), lens, map)
+        self.add_input(move |hub| hub.informer(scope), lens, map)
     }
 
     /// Watches an input that the reconcile can do without: the work begins although its cache may
     /// not be complete, as [`Cache::freshness`] tells, and its objects run their keys when they come.
     #[must_use]
-    pub fn watches_if_possible<T: View>(
+    pub fn watches_optional<T: View>(
         self,
         scope: Scope,
         lens: Predicate<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.input(move |hub| hub.watch_if_possible(scope), lens, map)
+        self.add_input(move |hub| hub.optional_informer(scope), lens, map)
     }
 
-    fn input<T: View>(
+    fn add_input<T: View>(
         mut self,
         watch: impl FnOnce(&InformerSet) -> Informer<T> + Send + 'static,
         lens: Predicate<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
         self.inputs.push(Box::new(move |wiring| {
-            let watch = watch(wiring.hub);
-            wiring.input(&watch, lens, map);
+            let watch = watch(wiring.informers);
+            wiring.watch_input(&watch, lens, map);
         }));
         self
     }
@@ -158,7 +158,7 @@ impl<K: Kind> Controller<K> {
         values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static,
     ) -> Self {
         let index = move |wiring: &mut EventHandlers<'_, K>| {
-            let watch = wiring.hub.watch_if_possible::<T>(scope);
+            let watch = wiring.informers.optional_informer::<T>(scope);
             watch.index(name, values);
         };
         self.inputs.push(Box::new(index));
@@ -169,15 +169,15 @@ impl<K: Kind> Controller<K> {
     /// must not write the same fields, since no lease keeps them apart; the status is the leader's, so
     /// what such a controller says of it is not written.
     #[must_use]
-    pub fn everywhere(mut self) -> Self {
-        self.everywhere = true;
+    pub fn without_leader_election(mut self) -> Self {
+        self.without_leader_election = true;
         self
     }
 
     /// Writes no status: for a kind that has none, or whose status is another controller's.
     #[must_use]
-    pub fn silent(mut self) -> Self {
-        self.silent = true;
+    pub fn without_status(mut self) -> Self {
+        self.without_status = true;
         self
     }
 
@@ -193,18 +193,18 @@ impl<K: Kind> Controller<K> {
 
     /// Lets `poke` run keys for what no watch shows; `source` names it among the reasons of a run.
     #[must_use]
-    pub fn poked_by(mut self, poke: &Trigger, source: &'static str) -> Self {
+    pub fn triggered_by(mut self, poke: &Trigger, source: &'static str) -> Self {
         let poke = poke.clone();
         self.inputs
-            .push(Box::new(move |wiring| poke.wire(&wiring.desk, source)));
+            .push(Box::new(move |wiring| poke.connect(&wiring.queue, source)));
         self
     }
 
     /// Told of every object that is gone, so that what is remembered of it can be let go. No pass runs
     /// for it: what must be done before an object goes needs a finalizer. Must not block.
     #[must_use]
-    pub fn forgets(mut self, farewell: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
-        self.farewell = Arc::new(farewell);
+    pub fn on_deleted(mut self, farewell: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
+        self.on_deleted = Arc::new(farewell);
         self
     }
 
@@ -231,7 +231,7 @@ impl<K: Kind> Controller<K> {
 
     /// Everything else that can be set.
     #[must_use]
-    pub fn options(mut self, set: impl FnOnce(&mut ControllerOptions)) -> Self {
+    pub fn configure(mut self, set: impl FnOnce(&mut ControllerOptions)) -> Self {
         set(&mut self.options);
         self
     }

@@ -26,7 +26,7 @@ use crate::version::ResourceVersion;
 /// Queue, histories and contests of one controller.
 pub(crate) struct WorkQueue {
     pub(crate) options: ControllerOptions,
-    books: QueueLog,
+    log: QueueLog,
     started: Instant,
     state: Mutex<State>,
     wake: Notify,
@@ -43,8 +43,8 @@ pub(crate) struct QueueLog {
 
 struct State {
     queue: FairQueue<ObjectKey>,
-    histories: BTreeMap<ObjectKey, RetryState>,
-    contests: ConflictWaits,
+    retry_states: BTreeMap<ObjectKey, RetryState>,
+    conflict_waits: ConflictWaits,
     running: BTreeMap<ObjectKey, Run>,
     triggers: VecDeque<TriggerRecord>,
 }
@@ -56,11 +56,11 @@ struct Run {
     began: Instant,
     wall: Timestamp,
     /// The object went away meanwhile: how the run ends is of no consequence.
-    forgotten: bool,
+    object_deleted: bool,
 }
 
 /// How many triggers are remembered for people.
-const TRIGGERS: usize = 32;
+const MAX_TRIGGERS: usize = 32;
 
 /// A key that may run now.
 pub(crate) struct WorkItem {
@@ -75,12 +75,12 @@ impl WorkQueue {
         let contests = ConflictWaits::new(options.conflict);
         Self {
             options,
-            books,
+            log: books,
             started: Instant::now(),
             state: Mutex::new(State {
                 queue,
-                histories: BTreeMap::new(),
-                contests,
+                retry_states: BTreeMap::new(),
+                conflict_waits: contests,
                 running: BTreeMap::new(),
                 triggers: VecDeque::new(),
             }),
@@ -90,117 +90,117 @@ impl WorkQueue {
 
     /// Somebody edited the object of `key`: what was wrong with it may be right now, so it runs however
     /// often it has failed before.
-    pub(crate) fn edited(&self, key: &ObjectKey, reason: RunReason) {
-        self.lock().queue.renew(key);
+    pub(crate) fn push_edit(&self, key: &ObjectKey, reason: RunReason) {
+        self.lock().queue.reset_event_allowance(key);
         self.push(key, Lane::Edit, reason);
     }
 
     /// Something changed that `key` reads.
     pub(crate) fn push(&self, key: &ObjectKey, lane: Lane, reason: RunReason) {
-        let (now, wall) = (self.now(), self.books.clock.now());
+        let (now, wall) = (self.now(), self.log.clock.now());
         let mut state = self.lock();
         let first = state.queue.push(key, lane, reason, now);
-        state.triggers.truncate(TRIGGERS - 1);
+        state.triggers.truncate(MAX_TRIGGERS - 1);
         state.triggers.push_front(TriggerRecord {
             key: key.to_string(),
             reason: reason.to_string(),
-            lane: lane.word().into(),
+            lane: lane.as_str().into(),
             at: wall,
         });
         drop(state);
         if first {
-            self.books.telemetry.emit(Enqueued {
-                controller: &self.books.controller,
+            self.log.telemetry.emit(Enqueued {
+                controller: &self.log.controller,
             });
-            self.note(key, JournalEntry::Triggered { reason, lane });
+            self.record(key, JournalEntry::Triggered { reason, lane });
         }
         self.wake.notify_one();
     }
 
     /// The object is gone: nothing of its key is kept.
-    pub(crate) fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn remove(&self, key: &ObjectKey) {
         {
             let now = self.now();
             let mut state = self.lock();
-            state.queue.forget(key);
-            state.contests.remove(key);
-            self.drop_history(&mut state, key, now);
+            state.queue.remove(key);
+            state.conflict_waits.remove(key);
+            self.drop_retry_state(&mut state, key, now);
             if let Some(run) = state.running.get_mut(key) {
-                run.forgotten = true;
+                run.object_deleted = true;
             }
         }
         self.wake.notify_one();
     }
 
     /// Whether any key waits after a conflict; asked for every event, so it must be cheap.
-    pub(crate) fn contested(&self) -> bool {
-        !self.lock().contests.is_empty()
+    pub(crate) fn has_conflicts(&self) -> bool {
+        !self.lock().conflict_waits.is_empty()
     }
 
     /// A cache shows `object` at `version`: ends the waits of those that lost on it. Returns them.
-    pub(crate) fn saw(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
+    pub(crate) fn observed_version(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
         let now = self.now();
-        let settled = self.lock().contests.saw(object, version, now);
+        let settled = self.lock().conflict_waits.observed_version(object, version, now);
         self.wake.notify_one();
         settled
     }
 
     /// The next key that may run now.
-    pub(crate) fn take(&self) -> Option<WorkItem> {
+    pub(crate) fn pop_key(&self) -> Option<WorkItem> {
         let now = self.now();
         let mut state = self.lock();
-        state.release_contests(now);
+        state.release_conflict_waits(now);
         let dispatch = state.queue.pop(now)?;
-        let contest = state.contests.remove(&dispatch.key);
+        let contest = state.conflict_waits.remove(&dispatch.key);
         let stale = contest
-            .filter(|contest| !contest.passed())
+            .filter(|contest| !contest.has_newer_version())
             .and_then(|contest| contest.object);
         let run = Run {
             lane: dispatch.lane,
             reasons: dispatch.reasons.iter().collect(),
             began: Instant::now(),
-            wall: self.books.clock.now(),
-            forgotten: false,
+            wall: self.log.clock.now(),
+            object_deleted: false,
         };
         state.running.insert(dispatch.key.clone(), run);
         Some(WorkItem { dispatch, stale })
     }
 
     /// A run ended.
-    pub(crate) fn finish(&self, work: &WorkItem, outcome: &RunResult, facts: RunStats) {
+    pub(crate) fn complete(&self, work: &WorkItem, outcome: &RunResult, facts: RunStats) {
         let key = &work.dispatch.key;
         let mut state = self.lock();
         let run = state.running.remove(key);
         let ticket = work.dispatch.ticket;
-        if run.is_none_or(|run| run.forgotten) || matches!(outcome, RunResult::Gone) {
-            state.queue.finish(ticket, NextRun::Idle, facts.now);
-            self.drop_history(&mut state, key, facts.now);
+        if run.is_none_or(|run| run.object_deleted) || matches!(outcome, RunResult::Gone) {
+            state.queue.complete(ticket, NextRun::Idle, facts.now);
+            self.drop_retry_state(&mut state, key, facts.now);
             return;
         }
-        let history = state.history(key, &self.options);
-        let inside = history.quarantined(facts.now);
-        let sequel = history.follow(outcome, facts, &self.options);
+        let history = state.retry_state(key, &self.options);
+        let inside = history.is_quarantined(facts.now);
+        let sequel = history.after_run(outcome, facts, &self.options);
         let (still, faults) = (
-            history.quarantined(facts.now),
-            history.in_a_row(ErrorClass::Fault),
+            history.is_quarantined(facts.now),
+            history.consecutive_failures(ErrorClass::Fault),
         );
         if history.is_clear() {
-            state.histories.remove(key);
+            state.retry_states.remove(key);
         }
-        state.queue.finish(ticket, sequel.next, facts.now);
-        if let Some(contest) = sequel.contest {
-            state.contests.insert(key.clone(), contest);
+        state.queue.complete(ticket, sequel.next, facts.now);
+        if let Some(contest) = sequel.conflict_wait {
+            state.conflict_waits.insert(key.clone(), contest);
         }
         drop(state);
-        let controller = &*self.books.controller;
+        let controller = &*self.log.controller;
         match (inside, still) {
-            (false, true) => self.books.telemetry.emit(KeyQuarantined {
+            (false, true) => self.log.telemetry.emit(KeyQuarantined {
                 controller,
                 key,
                 faults,
             }),
             (true, false) => self
-                .books
+                .log
                 .telemetry
                 .emit(QuarantineEnded { controller, key }),
             _ => {}
@@ -208,34 +208,34 @@ impl WorkQueue {
     }
 
     /// A run died of a panic that nobody caught: the key is looked at again later.
-    pub(crate) fn abandon(&self, ticket: RunTicket, key: &ObjectKey) {
+    pub(crate) fn fail_panicked(&self, ticket: RunTicket, key: &ObjectKey) {
         let now = self.now();
         let mut state = self.lock();
         state.running.remove(key);
-        let next = NextRun::At {
+        let next = NextRun::Scheduled {
             due: now + self.options.bound(),
             lane: Lane::Retry,
             reason: RunReason::Retry(ErrorClass::Fault),
-            hold: WaitPolicy::Open,
+            hold: WaitPolicy::AnyEvent,
         };
-        state.queue.finish(ticket, next, now);
+        state.queue.complete(ticket, next, now);
     }
 
-    fn drop_history(&self, state: &mut State, key: &ObjectKey, now: Duration) {
-        let history = state.histories.remove(key);
-        if history.is_some_and(|history| history.quarantined(now)) {
-            let controller = &*self.books.controller;
-            self.books
+    fn drop_retry_state(&self, state: &mut State, key: &ObjectKey, now: Duration) {
+        let history = state.retry_states.remove(key);
+        if history.is_some_and(|history| history.is_quarantined(now)) {
+            let controller = &*self.log.controller;
+            self.log
                 .telemetry
                 .emit(QuarantineEnded { controller, key });
         }
     }
 
     /// Waits until there may be something to take.
-    pub(crate) async fn changed(&self) {
+    pub(crate) async fn wait_for_work(&self) {
         let due = {
             let state = self.lock();
-            let moments = [state.contests.next(), state.queue.next_due(self.now())];
+            let moments = [state.conflict_waits.next_end(), state.queue.next_due(self.now())];
             moments.into_iter().flatten().min()
         };
         match due {
@@ -255,21 +255,21 @@ impl WorkQueue {
     }
 
     /// Whether a fault now would be one too many for `key`.
-    pub(crate) fn quarantines(&self, key: &ObjectKey, class: ErrorClass) -> bool {
+    pub(crate) fn should_quarantine(&self, key: &ObjectKey, class: ErrorClass) -> bool {
         let mut state = self.lock();
-        let history = state.history(key, &self.options);
-        history.quarantines(class, &self.options)
+        let history = state.retry_state(key, &self.options);
+        history.should_quarantine(class, &self.options)
     }
 
     /// How often in a row `key` has ended with an error of `class`.
-    pub(crate) fn in_a_row(&self, key: &ObjectKey, class: ErrorClass) -> u32 {
+    pub(crate) fn consecutive_failures(&self, key: &ObjectKey, class: ErrorClass) -> u32 {
         let state = self.lock();
-        let history = state.histories.get(key);
-        history.map_or(0, |history| history.in_a_row(class))
+        let history = state.retry_states.get(key);
+        history.map_or(0, |history| history.consecutive_failures(class))
     }
 
     /// A look at the queue, for metrics and the state page.
-    pub(crate) fn queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
+    pub(crate) fn with_queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
         let now = self.now();
         look(&self.lock().queue, now)
     }
@@ -280,7 +280,7 @@ impl WorkQueue {
         let state = self.lock();
         let show = |(key, run): (&ObjectKey, &Run)| admin::RunState {
             key: key.to_string(),
-            lane: run.lane.word().into(),
+            lane: run.lane.as_str().into(),
             reasons: run.reasons.iter().map(RunReason::to_string).collect(),
             started: run.wall,
             running: run.began.elapsed().as_secs_f64(),
@@ -293,9 +293,9 @@ impl WorkQueue {
     pub(crate) fn quarantined(&self) -> Vec<String> {
         let (now, state) = (self.now(), self.lock());
         let inside = state
-            .histories
+            .retry_states
             .iter()
-            .filter(|(_, history)| history.quarantined(now));
+            .filter(|(_, history)| history.is_quarantined(now));
         inside.map(|(key, _)| key.to_string()).collect()
     }
 
@@ -305,14 +305,14 @@ impl WorkQueue {
     }
 
     /// Adds a line to the journal of `key`.
-    pub(crate) fn note(&self, key: &ObjectKey, entry: JournalEntry) {
-        self.books.journal.record(&self.object(key), entry);
+    pub(crate) fn record(&self, key: &ObjectKey, entry: JournalEntry) {
+        self.log.journal.record(&self.object_ref(key), entry);
     }
 
     /// The object of `key`.
-    pub(crate) fn object(&self, key: &ObjectKey) -> ObjectRef {
+    pub(crate) fn object_ref(&self, key: &ObjectKey) -> ObjectRef {
         ObjectRef {
-            kind: self.books.kind.clone(),
+            kind: self.log.kind.clone(),
             key: key.clone(),
         }
     }
@@ -323,14 +323,14 @@ impl WorkQueue {
 }
 
 impl State {
-    fn history(&mut self, key: &ObjectKey, options: &ControllerOptions) -> &mut RetryState {
-        self.histories
+    fn retry_state(&mut self, key: &ObjectKey, options: &ControllerOptions) -> &mut RetryState {
+        self.retry_states
             .entry(key.clone())
-            .or_insert_with(|| RetryState::new(key, options.curves.clone()))
+            .or_insert_with(|| RetryState::new(key, options.backoff.clone()))
     }
 
-    fn release_contests(&mut self, now: Duration) {
-        for key in self.contests.end(now) {
+    fn release_conflict_waits(&mut self, now: Duration) {
+        for key in self.conflict_waits.take_expired(now) {
             let reason = RunReason::Retry(ErrorClass::Conflict);
             self.queue.release(&key, Lane::Input, reason, now);
         }

@@ -30,11 +30,11 @@ pub(crate) enum RunResult {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunStats {
     /// Whether an event or a timer started it.
-    pub(crate) by: RunCause,
+    pub(crate) cause: RunCause,
     /// How long it took.
     pub(crate) took: Duration,
     /// Whether one of its writes was accepted.
-    pub(crate) wrote: bool,
+    pub(crate) has_written: bool,
     /// How long until the budget that refused a call opens again.
     pub(crate) closed_for: Option<Duration>,
     /// When it ended, since the engine's start.
@@ -47,7 +47,7 @@ pub(crate) struct RetryDecision {
     /// For the queue.
     pub(crate) next: NextRun,
     /// The conflict to be waited out, if there was one.
-    pub(crate) contest: Option<ConflictWait>,
+    pub(crate) conflict_wait: Option<ConflictWait>,
 }
 
 /// A key's past.
@@ -78,7 +78,7 @@ impl RetryState {
     }
 
     /// How often in a row the key has ended with an error of `class`.
-    pub(crate) fn in_a_row(&self, class: ErrorClass) -> u32 {
+    pub(crate) fn consecutive_failures(&self, class: ErrorClass) -> u32 {
         match class {
             ErrorClass::Conflict => self.conflicts,
             ErrorClass::Fault => self.faults,
@@ -92,17 +92,17 @@ impl RetryState {
     }
 
     /// Whether the key is in quarantine.
-    pub(crate) fn quarantined(&self, now: Duration) -> bool {
+    pub(crate) fn is_quarantined(&self, now: Duration) -> bool {
         now < self.quarantined_until
     }
 
     /// Whether the fault that is being handled is one too many.
-    pub(crate) fn quarantines(&self, class: ErrorClass, options: &ControllerOptions) -> bool {
+    pub(crate) fn should_quarantine(&self, class: ErrorClass, options: &ControllerOptions) -> bool {
         class == ErrorClass::Fault && self.faults + 1 >= options.quarantine_after
     }
 
     /// Takes a run into account and says what follows.
-    pub(crate) fn follow(
+    pub(crate) fn after_run(
         &mut self,
         outcome: &RunResult,
         facts: RunStats,
@@ -110,56 +110,56 @@ impl RetryState {
     ) -> RetryDecision {
         let conflict =
             matches!(outcome, RunResult::Failed(error) if error.class() == ErrorClass::Conflict);
-        if facts.wrote {
+        if facts.has_written {
             // A pass that writes one object and loses on another is still losing.
             self.conflicts = if conflict { self.conflicts } else { 0 };
-            self.backoff.succeeded(ErrorClass::Invalid);
-            self.backoff.succeeded(ErrorClass::Exists);
+            self.backoff.record_success(ErrorClass::Invalid);
+            self.backoff.record_success(ErrorClass::Exists);
         }
         match outcome {
-            RunResult::Gone => RetryDecision::of(NextRun::Idle),
+            RunResult::Gone => RetryDecision::new(NextRun::Idle),
             RunResult::Ended(verdict) => {
                 self.conflicts = 0;
                 self.faults = 0;
                 self.quarantined_until = Duration::ZERO;
                 self.backoff.clear();
-                RetryDecision::of(self.after(verdict, facts.now, options))
+                RetryDecision::new(self.next_run(verdict, facts.now, options))
             }
-            RunResult::Failed(error) if conflict => self.conflict(error, facts, options),
+            RunResult::Failed(error) if conflict => self.after_conflict(error, facts, options),
             RunResult::Failed(error) => {
-                RetryDecision::of(self.failure(error.class(), facts, options))
+                RetryDecision::new(self.after_failure(error.class(), facts, options))
             }
         }
     }
 
-    fn after(&self, verdict: &Action, now: Duration, options: &ControllerOptions) -> NextRun {
-        let resync = options.resync.map(|every| self.resync(now, every));
+    fn next_run(&self, verdict: &Action, now: Duration, options: &ControllerOptions) -> NextRun {
+        let resync = options.resync.map(|every| self.next_resync(now, every));
         match (verdict, resync) {
-            (Action::Recheck(after), _) => NextRun::At {
+            (Action::RequeueAfter(after), _) => NextRun::Scheduled {
                 due: now.saturating_add(*after),
                 lane: Lane::Input,
                 reason: RunReason::Recheck,
-                hold: WaitPolicy::Open,
+                hold: WaitPolicy::AnyEvent,
             },
-            (_, Some(due)) => NextRun::At {
+            (_, Some(due)) => NextRun::Scheduled {
                 due,
                 lane: Lane::Resync,
                 reason: RunReason::Resync,
-                hold: WaitPolicy::Open,
+                hold: WaitPolicy::AnyEvent,
             },
             (_, None) => NextRun::Idle,
         }
     }
 
     /// The next moment of this key's own phase, so that periodic work is spread and stays spread.
-    fn resync(&self, now: Duration, every: Duration) -> Duration {
+    fn next_resync(&self, now: Duration, every: Duration) -> Duration {
         let every = every.as_nanos().max(1);
         let phase = u128::from(self.phase) % every;
         let since = (now.as_nanos() + every - phase) % every;
         now + Duration::from_nanos(u64::try_from(every - since).unwrap_or(u64::MAX))
     }
 
-    fn conflict(
+    fn after_conflict(
         &mut self,
         error: &Error,
         facts: RunStats,
@@ -172,17 +172,17 @@ impl RetryState {
         };
         let contest = ConflictWait::new(object, read, self.conflicts, facts.now, facts.took);
         RetryDecision {
-            next: NextRun::At {
-                due: contest.resume(options.conflict),
+            next: NextRun::Scheduled {
+                due: contest.resume_at(options.conflict),
                 lane: Lane::Input,
                 reason: RunReason::Retry(ErrorClass::Conflict),
-                hold: WaitPolicy::Shut,
+                hold: WaitPolicy::NoEvent,
             },
-            contest: Some(contest),
+            conflict_wait: Some(contest),
         }
     }
 
-    fn failure(
+    fn after_failure(
         &mut self,
         class: ErrorClass,
         facts: RunStats,
@@ -190,25 +190,25 @@ impl RetryState {
     ) -> NextRun {
         let mut due = self
             .backoff
-            .failed(class, facts.by, facts.now, &mut self.rng);
+            .record_failure(class, facts.cause, facts.now, &mut self.rng);
         if class == ErrorClass::Fault {
             self.faults += 1;
-            due = due.max(self.quarantine(facts, options));
+            due = due.max(self.quarantine_end(facts, options));
         }
         if let Some(closed) = facts.closed_for {
             due = due.max(facts.now.saturating_add(closed));
         }
-        NextRun::At {
+        NextRun::Scheduled {
             due,
             lane: Lane::Retry,
             reason: RunReason::Retry(class),
-            hold: WaitPolicy::Once,
+            hold: WaitPolicy::OneEvent,
         }
     }
 
     /// The end of the quarantine; an event that runs the key inside it does not prolong it.
-    fn quarantine(&mut self, facts: RunStats, options: &ControllerOptions) -> Duration {
-        let inside = facts.by == RunCause::Event && facts.now < self.quarantined_until;
+    fn quarantine_end(&mut self, facts: RunStats, options: &ControllerOptions) -> Duration {
+        let inside = facts.cause == RunCause::Event && facts.now < self.quarantined_until;
         if self.faults >= options.quarantine_after && !inside {
             self.quarantined_until = facts.now.saturating_add(options.quarantine);
         }
@@ -217,10 +217,10 @@ impl RetryState {
 }
 
 impl RetryDecision {
-    fn of(next: NextRun) -> Self {
+    fn new(next: NextRun) -> Self {
         Self {
             next,
-            contest: None,
+            conflict_wait: None,
         }
     }
 }
@@ -235,9 +235,9 @@ mod tests {
 
     fn facts(by: RunCause, now: Duration) -> RunStats {
         RunStats {
-            by,
+            cause: by,
             took: Duration::from_millis(10),
-            wrote: false,
+            has_written: false,
             closed_for: None,
             now,
         }
@@ -253,7 +253,7 @@ mod tests {
 
     fn due(sequel: &RetryDecision) -> Duration {
         match sequel.next {
-            NextRun::At { due, .. } => due,
+            NextRun::Scheduled { due, .. } => due,
             NextRun::Idle | NextRun::Keep => panic!("{sequel:?} has no time"),
         }
     }
@@ -263,72 +263,72 @@ mod tests {
         let (mut history, options) = (history(), ControllerOptions::default());
         for number in 0..1_000 {
             let now = secs(number);
-            let sequel = history.follow(
+            let sequel = history.after_run(
                 &failed(ErrorClass::Conflict),
                 facts(RunCause::Due, now),
                 &options,
             );
-            assert!(sequel.contest.is_some());
+            assert!(sequel.conflict_wait.is_some());
             assert!(due(&sequel) <= now + options.conflict.limit);
         }
         for class in ErrorClass::ALL
             .into_iter()
             .filter(|class| *class != ErrorClass::Conflict)
         {
-            assert_eq!(history.in_a_row(class), 0, "{class:?}");
+            assert_eq!(history.consecutive_failures(class), 0, "{class:?}");
         }
     }
 
     #[test]
-    fn a_conflict_does_not_make_a_failing_key_look_well() {
+    fn conflict_does_not_clear_a_failing_key() {
         let (mut history, options) = (history(), ControllerOptions::default());
-        history.follow(
+        history.after_run(
             &failed(ErrorClass::Unavailable),
             facts(RunCause::Due, secs(1)),
             &options,
         );
-        history.follow(
+        history.after_run(
             &failed(ErrorClass::Conflict),
             facts(RunCause::Due, secs(2)),
             &options,
         );
-        assert_eq!(history.in_a_row(ErrorClass::Unavailable), 1);
+        assert_eq!(history.consecutive_failures(ErrorClass::Unavailable), 1);
     }
 
     #[test]
     fn a_quarantine_is_not_prolonged_by_events_and_ends_with_a_success() {
         let (mut history, options) = (history(), ControllerOptions::default());
         for number in 1..=5 {
-            history.follow(
+            history.after_run(
                 &failed(ErrorClass::Fault),
                 facts(RunCause::Due, secs(number)),
                 &options,
             );
         }
-        assert!(history.quarantined(secs(6)));
-        let sequel = history.follow(
+        assert!(history.is_quarantined(secs(6)));
+        let sequel = history.after_run(
             &failed(ErrorClass::Fault),
             facts(RunCause::Event, secs(100)),
             &options,
         );
         assert_eq!(due(&sequel), secs(5) + options.quarantine);
-        history.follow(
-            &RunResult::Ended(Action::Settled),
+        history.after_run(
+            &RunResult::Ended(Action::Done),
             facts(RunCause::Event, secs(101)),
             &options,
         );
-        assert!(history.is_clear() && !history.quarantined(secs(101)));
+        assert!(history.is_clear() && !history.is_quarantined(secs(101)));
     }
 
     #[test]
-    fn a_closed_budget_is_waited_for_to_the_end() {
+    fn closed_rate_limit_is_waited_out() {
         let (mut history, options) = (history(), ControllerOptions::default());
         let facts = RunStats {
             closed_for: Some(secs(300)),
             ..facts(RunCause::Event, secs(10))
         };
         assert_eq!(
-            due(&history.follow(&failed(ErrorClass::Throttled), facts, &options)),
+            due(&history.after_run(&failed(ErrorClass::Throttled), facts, &options)),
             secs(310)
         );
     }
@@ -341,8 +341,8 @@ mod tests {
             ..ControllerOptions::default()
         };
         let mut next = |now| {
-            let ended = RunResult::Ended(Action::Settled);
-            due(&history.follow(&ended, facts(RunCause::Due, now), &options))
+            let ended = RunResult::Ended(Action::Done);
+            due(&history.after_run(&ended, facts(RunCause::Due, now), &options))
         };
         let first = next(secs(0));
         assert!(first > secs(0) && first <= secs(60));

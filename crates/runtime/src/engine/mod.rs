@@ -9,7 +9,7 @@ mod contests;
 mod controller;
 mod desk;
 mod history;
-mod introspect;
+mod inspect;
 mod options;
 mod parts;
 mod poke;
@@ -30,26 +30,26 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::caches::ControllerCaches;
 pub use self::contest::ConflictPolicy;
 pub use self::controller::{Controller, Kind};
-use self::introspect::InspectController;
+use self::inspect::InspectController;
 pub use self::options::ControllerOptions;
 use self::parts::EngineParts;
 pub use self::poke::Trigger;
 use crate::admin::{AdminRegistry, Readiness};
-use crate::budget;
+use crate::ratelimit;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
-use crate::lease;
+use crate::leadership;
 use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{MetricsSource, Telemetry};
 
 /// A controller that is wired up and waits for its pump to be started.
 pub(crate) struct InstalledController {
     pub(crate) name: &'static str,
-    pub(crate) everywhere: bool,
+    pub(crate) without_leader_election: bool,
     /// A `Cache` of the controller's own kind.
     pub(crate) cache: Arc<dyn Any + Send + Sync>,
     pub(crate) inspect: Arc<dyn InspectController>,
-    pub(crate) pump: Box<dyn FnOnce(WorkerParams) -> BoxFuture<'static, ()> + Send + Sync>,
+    pub(crate) run_workers: Box<dyn FnOnce(WorkerParams) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
 /// Under which a pump works.
@@ -66,17 +66,17 @@ type Install = Box<dyn FnOnce(&EngineParts) -> InstalledController + Send>;
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
     /// Leader election; without it this process acts alone.
-    pub lease: Option<lease::LeaseConfig>,
+    pub lease: Option<leadership::LeaseConfig>,
     /// Where `/metrics`, `/livez`, `/readyz` and `/debug/state.json` are served.
     pub admin: Option<SocketAddr>,
     /// Where this engine is shown. Engines of one process share it, and one address serves them all.
-    pub board: AdminRegistry,
+    pub admin_registry: AdminRegistry,
     /// The API server's budgets, where engines of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub api_limits: Option<ratelimit::ApiServerLimits>,
     /// What may be spent on the API server.
-    pub budget: budget::LimitConfig,
+    pub api_limit_config: ratelimit::LimitConfig,
     /// Budgets of other APIs, to be shown with the rest of the state.
-    pub budgets: budget::LimiterRegistry,
+    pub limiters: ratelimit::LimiterRegistry,
     /// Whether the program wants traffic, for `/readyz`.
     pub readiness: Readiness,
     /// Metrics of the program, to be served with those of the runtime.
@@ -100,13 +100,13 @@ impl Default for EngineSettings {
         Self {
             lease: None,
             admin: None,
-            board: AdminRegistry::default(),
-            server: None,
-            budget: budget::LimitConfig::api_server(),
-            budgets: budget::LimiterRegistry::default(),
+            admin_registry: AdminRegistry::default(),
+            api_limits: None,
+            api_limit_config: ratelimit::LimitConfig::api_server(),
+            limiters: ratelimit::LimiterRegistry::default(),
             readiness: Readiness::default(),
             metrics: Vec::new(),
-            request_deadline: crate::gate::REQUEST_DEADLINE,
+            request_deadline: crate::client::REQUEST_DEADLINE,
             sync_deadline: Duration::from_secs(120),
             drain: Duration::from_secs(10),
             telemetry: Telemetry::default(),
@@ -120,7 +120,7 @@ impl EngineSettings {
     /// What this replica is called.
     fn instance(&self, name: &str) -> String {
         let lease = self.lease.as_ref();
-        lease.map_or_else(|| name.to_owned(), |lease| lease.identity.clone())
+        leadership.map_or_else(|| name.to_owned(), |lease| leadership.identity.clone())
     }
 }
 
@@ -148,7 +148,7 @@ impl Engine {
 
     /// Changes what is not as wanted by default.
     #[must_use]
-    pub fn settings(mut self, set: impl FnOnce(&mut EngineSettings)) -> Self {
+    pub fn configure(mut self, set: impl FnOnce(&mut EngineSettings)) -> Self {
         set(&mut self.settings);
         self
     }
@@ -193,20 +193,20 @@ impl Engine {
         tokio::pin!(shutdown);
         tokio::select! { biased;
             () = &mut shutdown => return Ok(()),
-            ready = parts.ready() => ready?,
+            ready = parts.wait_until_synced() => ready?,
         }
-        standing.extend(parts.contend());
+        standing.extend(parts.start_election());
         let stop = CancellationToken::new();
         let pumps: Vec<TaskHandle<()>> = installed
             .into_iter()
-            .map(|controller| parts.pump(controller, &stop))
+            .map(|controller| parts.start_workers(controller, &stop))
             .collect();
         shutdown.await;
         stop.cancel();
         for pump in pumps {
             pump.join().await;
         }
-        parts.finish(standing).await;
+        parts.shut_down(standing).await;
         Ok(())
     }
 }

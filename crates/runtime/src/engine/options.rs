@@ -23,7 +23,7 @@ pub struct ControllerOptions {
     /// How conflicts are waited out.
     pub conflict: ConflictPolicy,
     /// How failures of each class are retried.
-    pub curves: Arc<BackoffPolicies>,
+    pub backoff: Arc<BackoffPolicies>,
     /// After this many faults in a row a key is quarantined with `Stalled=True`.
     pub quarantine_after: u32,
     /// How long a quarantine lasts unless the object is edited.
@@ -33,12 +33,12 @@ pub struct ControllerOptions {
 }
 
 /// The time a pass has for its status after the reconcile has used up its own.
-const CODA: Duration = Duration::from_secs(5);
+const STATUS_WRITE_TIME: Duration = Duration::from_secs(5);
 
 impl ControllerOptions {
     /// How long a run can last, its status write included.
     pub(crate) fn bound(&self) -> Duration {
-        self.deadline.saturating_add(CODA)
+        self.deadline.saturating_add(STATUS_WRITE_TIME)
     }
 }
 
@@ -50,7 +50,7 @@ impl Default for ControllerOptions {
             deadline: Duration::from_secs(30),
             resync: None,
             conflict: ConflictPolicy::default(),
-            curves: Arc::default(),
+            backoff: Arc::default(),
             quarantine_after: 5,
             quarantine: Duration::from_secs(600),
             queue: queue::QueueConfig::default(),

@@ -10,22 +10,22 @@ use tokio_util::sync::CancellationToken;
 use super::caches::ControllerCaches;
 use super::controller::{Controller, Kind};
 use super::desk::{QueueLog, WorkQueue};
-use super::introspect::EngineProcess;
+use super::inspect::EngineProcess;
 use super::options::ControllerOptions;
-use super::pump::pump;
+use super::pump::run_workers;
 use super::run::Reconciler;
-use super::wiring::{EventHandlers, kind};
+use super::wiring::{EventHandlers, kind_name};
 use super::{EngineSettings, InstalledController, WorkerParams};
 use crate::admin::{self, EngineEntry, EngineRegistration};
-use crate::budget::{self, RateLimiter};
+use crate::ratelimit::{self, RateLimiter};
 use crate::cache::Cache;
 use crate::error::{Error, Result};
 use crate::events::{EventPublisher, EventRecorder, EventReporter};
 use crate::fence::Fence;
-use crate::gate::{self, ClientLimits};
-use crate::hub::InformerSet;
+use crate::client::{self, ClientLimits};
+use crate::informer::InformerSet;
 use crate::journal::{Journal, JournalCapacity};
-use crate::lease::LeaderElector;
+use crate::leadership::LeaderElector;
 use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{Telemetry, WorkersSet};
 use crate::watch::Scope;
@@ -36,55 +36,55 @@ pub(crate) struct EngineParts {
     name: String,
     settings: EngineSettings,
     client: kube::Client,
-    budget: RateLimiter,
+    limiter: RateLimiter,
     telemetry: Telemetry,
     journal: Journal,
-    hub: InformerSet,
+    informers: InformerSet,
     recorder: EventRecorder,
     publisher: Option<EventPublisher>,
-    publishing: Option<TaskHandle<()>>,
-    showing: Option<EngineRegistration>,
+    publisher_task: Option<TaskHandle<()>>,
+    registration: Option<EngineRegistration>,
     fence: Fence,
     lease: Option<LeaderElector>,
     leading: watch::Receiver<bool>,
     tasks: Tasks,
     /// Cancelled last: leases, Events and the admin address outlive the work.
-    over: CancellationToken,
+    final_stop: CancellationToken,
 }
 
 impl EngineParts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: EngineSettings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
-        let server = settings.server.clone();
+        let server = settings.api_limits.clone();
         let server = server
-            .unwrap_or_else(|| budget::ApiServerLimits::new(&settings.budget, &telemetry, &clock));
+            .unwrap_or_else(|| ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock));
         let gated = |budget: RateLimiter, client: kube::Client| {
-            let mut gate = ClientLimits::new(budget, telemetry.clone());
-            gate.request_deadline = settings.request_deadline;
-            gate::wrap(client, gate)
+            let mut gate = ClientLimits::new(ratelimit, telemetry.clone());
+            client.request_deadline = settings.request_deadline;
+            client::limit_client(client, client)
         };
         let renewals = gated(server.leases, client.clone());
         let budget = server.work;
-        let client = gated(budget.clone(), client);
+        let client = gated(ratelimit.clone(), client);
         let reporter = EventReporter {
             controller: name.to_owned(),
             instance: settings.instance(name),
         };
         let (recorder, publisher) =
             EventRecorder::new(client.clone(), reporter, telemetry.clone(), clock.clone());
-        let (fence, lease, leading) = right_to_act(&settings, &renewals, &telemetry)?;
+        let (fence, lease, leading) = leadership(&settings, &renewals, &telemetry)?;
         Ok(Self {
             tasks: settings.tasks.clone().unwrap_or_else(Tasks::on_runtime),
             name: name.to_owned(),
             journal: Journal::new(JournalCapacity::default(), clock),
-            hub: InformerSet::new(client.clone(), telemetry.clone()),
+            informers: InformerSet::new(client.clone(), telemetry.clone()),
             publisher: Some(publisher),
-            publishing: None,
-            showing: None,
-            over: CancellationToken::new(),
+            publisher_task: None,
+            registration: None,
+            final_stop: CancellationToken::new(),
             settings,
             client,
-            budget,
+            limiter: ratelimit,
             telemetry,
             recorder,
             fence,
@@ -96,24 +96,24 @@ impl EngineParts {
     /// Wires a controller up. Nothing of it runs yet.
     pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> InstalledController {
         let label: Arc<str> = controller.name.into();
-        let desk = self.desk::<K>(controller.name, controller.options);
-        let primary = self.primary::<K>(&controller.scope);
+        let desk = self.work_queue::<K>(controller.name, controller.options);
+        let primary = self.primary_cache::<K>(&controller.scope);
         let mut wiring = EventHandlers {
-            hub: &self.hub,
-            desk: desk.clone(),
+            informers: &self.informers,
+            queue: desk.clone(),
             primary: primary.clone(),
             caches: ControllerCaches::default(),
             scope: controller.scope,
             manager: controller.name,
             telemetry: self.telemetry.clone(),
         };
-        let fence = self.fence_of(controller.everywhere);
+        let fence = self.fence_for(controller.without_leader_election);
         let writer = self.writer(controller.name, &fence);
-        let (past, farewell) = (writer.clone(), controller.farewell);
-        wiring.primary(
-            controller.lens,
+        let (past, farewell) = (writer.clone(), controller.on_deleted);
+        wiring.watch_primary(
+            controller.predicate,
             Arc::new(move |key| {
-                past.forget_children(key);
+                past.on_owner_deleted(key);
                 farewell(key);
             }),
         );
@@ -125,15 +125,15 @@ impl EngineParts {
             name: controller.name,
             label,
             reconcile: controller.reconcile,
-            desk,
+            queue: desk,
             primary,
             caches,
             writer,
             client: self.client.clone(),
             fence,
             lease: self.lease.clone(),
-            everywhere: controller.everywhere,
-            silent: controller.silent || controller.everywhere,
+            without_leader_election: controller.without_leader_election,
+            without_status: controller.without_status || controller.without_leader_election,
             finalizers: controller.finalizers,
             recorder: self.recorder.clone(),
             journal: self.journal.clone(),
@@ -141,10 +141,10 @@ impl EngineParts {
         });
         InstalledController {
             name: controller.name,
-            everywhere: controller.everywhere,
+            without_leader_election: controller.without_leader_election,
             cache: Arc::new(crew.primary.clone()),
             inspect: crew.clone(),
-            pump: Box::new(move |terms| Box::pin(pump(crew, terms))),
+            run_workers: Box::new(move |terms| Box::pin(run_workers(crew, terms))),
         }
     }
 
@@ -155,13 +155,13 @@ impl EngineParts {
     }
 
     /// Where the work of a controller is handed out.
-    fn desk<K: Kind>(
+    fn work_queue<K: Kind>(
         &self,
         controller: &'static str,
         options: ControllerOptions,
     ) -> Arc<WorkQueue> {
         let books = QueueLog {
-            kind: kind::<K>().into(),
+            kind: kind_name::<K>().into(),
             controller: controller.into(),
             journal: self.journal.clone(),
             clock: self.settings.clock.clone(),
@@ -176,17 +176,17 @@ impl EngineParts {
     }
 
     /// The objects of a controller's own kind. Whoever looks at the board hears of every change of them.
-    fn primary<K: Kind>(&self, scope: &Scope) -> Cache<K> {
-        let watch = self.hub.watch::<K>(scope.clone());
-        let board = self.settings.board.clone();
-        watch.listen(move |_| board.touch());
+    fn primary_cache<K: Kind>(&self, scope: &Scope) -> Cache<K> {
+        let watch = self.informers.informer::<K>(scope.clone());
+        let board = self.settings.admin_registry.clone();
+        watch.listen(move |_| board.notify_changed());
         watch.cache()
     }
 
     /// What runs everywhere asks nobody.
-    fn fence_of(&self, everywhere: bool) -> Fence {
+    fn fence_for(&self, everywhere: bool) -> Fence {
         if everywhere {
-            return Fence::open();
+            return Fence::always_open();
         }
         self.fence.clone()
     }
@@ -196,32 +196,32 @@ impl EngineParts {
         &mut self,
         installed: &[InstalledController],
     ) -> Result<Vec<TaskHandle<()>>> {
-        let mut standing = self.hub.start(&self.tasks);
+        let mut standing = self.informers.start(&self.tasks);
         if let Some(publisher) = self.publisher.take() {
-            let run = publisher.run(self.over.clone());
-            self.publishing = Some(self.tasks.vital("events", run));
+            let run = publisher.run(self.final_stop.clone());
+            self.publisher_task = Some(self.tasks.spawn_critical("events", run));
         }
-        self.show(installed);
+        self.register_admin(installed);
         if let Some(address) = self.settings.admin {
-            standing.push(self.serve(address).await?);
+            standing.push(self.serve_admin(address).await?);
         }
         Ok(standing)
     }
 
     /// Begins to contend for the lease. Not before the caches are complete: a leader that cannot
     /// act yet would keep the lease from one that can.
-    pub(crate) fn contend(&self) -> Option<TaskHandle<()>> {
+    pub(crate) fn start_election(&self) -> Option<TaskHandle<()>> {
         let lease = self.lease.as_ref()?;
-        Some(self.tasks.vital("lease", lease.run(self.over.clone())))
+        Some(self.tasks.spawn_critical("lease", lease.run(self.final_stop.clone())))
     }
 
     /// Puts this engine on the board, for as long as it runs.
-    fn show(&mut self, installed: &[InstalledController]) {
+    fn register_admin(&mut self, installed: &[InstalledController]) {
         let process = EngineProcess {
             started: Instant::now(),
-            hub: self.hub.clone(),
-            own: self.budget.clone(),
-            others: self.settings.budgets.clone(),
+            informers: self.informers.clone(),
+            api_limiter: self.limiter.clone(),
+            other_limiters: self.settings.limiters.clone(),
             lease: self.lease.clone(),
             journal: self.journal.clone(),
             tasks: self.tasks.clone(),
@@ -235,17 +235,17 @@ impl EngineParts {
             caches: installed.iter().map(|one| one.cache.clone()).collect(),
             ..EngineEntry::new(&self.name, Arc::new(process), self.telemetry.clone())
         };
-        self.showing = Some(self.settings.board.show(shown));
+        self.registration = Some(self.settings.admin_registry.register(shown));
     }
 
-    async fn serve(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
+    async fn serve_admin(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Error::fault(format!(
                 "the admin address {address} cannot be used: {error}"
             ))
         })?;
-        let (router, over) = (self.settings.board.router(), self.over.clone());
-        Ok(self.tasks.start(async move {
+        let (router, over) = (self.settings.admin_registry.router(), self.final_stop.clone());
+        Ok(self.tasks.spawn(async move {
             if let Err(error) = admin::serve(listener, router, over).await {
                 tracing::error!(%error, "Admin address is no longer served");
             }
@@ -253,18 +253,18 @@ impl EngineParts {
     }
 
     /// Waits until every watch is complete.
-    pub(crate) async fn ready(&self) -> Result<()> {
+    pub(crate) async fn wait_until_synced(&self) -> Result<()> {
         let deadline = Instant::now() + self.settings.sync_deadline;
-        self.hub.ready(deadline).await
+        self.informers.wait_until_synced(deadline).await
     }
 
     /// Starts the work of one controller.
-    pub(crate) fn pump(
+    pub(crate) fn start_workers(
         &self,
         controller: InstalledController,
         stop: &CancellationToken,
     ) -> TaskHandle<()> {
-        let leading = match controller.everywhere {
+        let leading = match controller.without_leader_election {
             // The value outlives its sender.
             true => watch::Sender::new(true).subscribe(),
             false => self.leading.clone(),
@@ -276,34 +276,34 @@ impl EngineParts {
             tasks: self.tasks.clone(),
         };
         tracing::info!(controller = controller.name, "Started controller");
-        self.tasks.vital(controller.name, (controller.pump)(terms))
+        self.tasks.spawn_critical(controller.name, (controller.run_workers)(terms))
     }
 
     /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
-    pub(crate) async fn finish(self, standing: Vec<TaskHandle<()>>) {
+    pub(crate) async fn shut_down(self, standing: Vec<TaskHandle<()>>) {
         if let Some(lease) = &self.lease {
             lease.release().await;
         }
-        self.over.cancel();
-        if let Some(publishing) = self.publishing {
+        self.final_stop.cancel();
+        if let Some(publishing) = self.publisher_task {
             publishing.join().await;
         }
         drop(standing);
     }
 }
 
-type Right = (Fence, Option<LeaderElector>, watch::Receiver<bool>);
+type Leadership = (Fence, Option<LeaderElector>, watch::Receiver<bool>);
 
-fn right_to_act(
+fn leadership(
     settings: &EngineSettings,
     client: &kube::Client,
     telemetry: &Telemetry,
-) -> Result<Right> {
+) -> Result<Leadership> {
     let Some(config) = settings.lease.clone() else {
         // The value outlives its sender.
-        return Ok((Fence::open(), None, watch::Sender::new(true).subscribe()));
+        return Ok((Fence::always_open(), None, watch::Sender::new(true).subscribe()));
     };
-    let fence = Fence::shut();
+    let fence = Fence::closed();
     let lease = LeaderElector::new(
         client.clone(),
         config,

@@ -14,14 +14,14 @@ pub struct Trigger(Arc<OnceLock<(Arc<WorkQueue>, &'static str)>>);
 impl Trigger {
     /// Runs `key` as if an input of it had changed. Nothing happens before the engine is put together,
     /// nor for a key without an object.
-    pub fn poke(&self, key: &ObjectKey) {
+    pub fn enqueue(&self, key: &ObjectKey) {
         if let Some((desk, source)) = self.0.get() {
             desk.push(key, Lane::Input, RunReason::Input(source));
         }
     }
 
     /// The first controller stays: another needs a poke of its own.
-    pub(super) fn wire(&self, desk: &Arc<WorkQueue>, source: &'static str) {
+    pub(super) fn connect(&self, desk: &Arc<WorkQueue>, source: &'static str) {
         drop(self.0.set((desk.clone(), source)));
     }
 }

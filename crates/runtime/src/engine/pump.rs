@@ -18,34 +18,34 @@ use crate::queue::RunTicket;
 use crate::tasks::{TaskHandle, Tasks};
 
 /// How many times the number of workers may run, the slow ones included.
-const LENT: usize = 4;
+const MAX_WORKER_FACTOR: usize = 4;
 
 /// Runs a controller's keys until it is told to stop, then waits for what is in flight, but no longer
 /// than the terms allow.
-pub(crate) async fn pump<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: WorkerParams) {
-    let workers = crew.desk.options.workers;
+pub(crate) async fn run_workers<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: WorkerParams) {
+    let workers = crew.queue.options.workers;
     let mut quick = FuturesUnordered::new();
     let mut slow = FuturesUnordered::new();
     loop {
         let leading = *terms.leading.borrow_and_update();
-        let full = |quick: usize, slow: usize| quick >= workers || quick + slow >= workers * LENT;
+        let full = |quick: usize, slow: usize| quick >= workers || quick + slow >= workers * MAX_WORKER_FACTOR;
         while leading && !full(quick.len(), slow.len()) {
-            let Some(work) = crew.desk.take() else { break };
-            quick.push(Run::start(&crew, work, &terms.tasks).quickly());
+            let Some(work) = crew.queue.pop_key() else { break };
+            quick.push(ActiveRun::start(&crew, work, &terms.tasks).wait_briefly());
         }
         let free = leading && !full(quick.len(), slow.len());
         tokio::select! { biased;
             () = terms.stop.cancelled() => break,
-            Some(run) = quick.next() => slow.extend(run.map(Run::end)),
+            Some(run) = quick.next() => slow.extend(run.map(ActiveRun::wait)),
             Some(()) = slow.next() => {}
             Ok(()) = terms.leading.changed() => {}
-            () = crew.desk.changed(), if free => {}
+            () = crew.queue.wait_for_work(), if free => {}
         }
     }
     // What began is allowed to end: a write cut in half helps nobody. What hangs is not waited for.
     let drain = async {
         while let Some(run) = quick.next().await {
-            slow.extend(run.map(Run::end));
+            slow.extend(run.map(ActiveRun::wait));
         }
         while slow.next().await.is_some() {}
     };
@@ -55,47 +55,47 @@ pub(crate) async fn pump<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: WorkerPar
 }
 
 /// A run that is going on.
-struct Run<K: Kind> {
-    crew: Arc<Reconciler<K>>,
+struct ActiveRun<K: Kind> {
+    reconciler: Arc<Reconciler<K>>,
     ticket: RunTicket,
     key: ObjectKey,
     task: TaskHandle<()>,
 }
 
-impl<K: Kind> Run<K> {
+impl<K: Kind> ActiveRun<K> {
     fn start(crew: &Arc<Reconciler<K>>, work: WorkItem, tasks: &Tasks) -> Self {
         Self {
-            crew: crew.clone(),
+            reconciler: crew.clone(),
             ticket: work.dispatch.ticket,
             key: work.dispatch.key.clone(),
-            task: tasks.start(crew.clone().run(work)),
+            task: tasks.spawn(crew.clone().run(work)),
         }
     }
 
     /// Waits for it to end, and gives it back if that takes long.
-    async fn quickly(mut self) -> Option<Self> {
-        let Some(limit) = self.crew.desk.options.lend_after else {
-            self.end().await;
+    async fn wait_briefly(mut self) -> Option<Self> {
+        let Some(limit) = self.reconciler.queue.options.lend_after else {
+            self.wait().await;
             return None;
         };
-        match timeout(limit, self.task.done()).await {
+        match timeout(limit, self.task.wait()).await {
             Ok(ended) => {
-                self.ended(ended);
+                self.handle_end(ended);
                 None
             }
             Err(_) => Some(self),
         }
     }
 
-    async fn end(mut self) {
-        let ended = self.task.done().await;
-        self.ended(ended);
+    async fn wait(mut self) {
+        let ended = self.task.wait().await;
+        self.handle_end(ended);
     }
 
-    fn ended(&self, ended: Option<()>) {
+    fn handle_end(&self, ended: Option<()>) {
         if ended.is_none() {
             // A panic outside of the reconcile, which nobody has told the desk of.
-            self.crew.desk.abandon(self.ticket, &self.key);
+            self.reconciler.queue.fail_panicked(self.ticket, &self.key);
         }
     }
 }

@@ -17,7 +17,7 @@ use super::caches::ControllerCaches;
 use super::controller::{Kind, ReconcileFn};
 use super::desk::{WorkItem, WorkQueue};
 use super::history::{RunResult, RunStats};
-use crate::budget::api;
+use crate::ratelimit::api;
 use crate::cache::Cache;
 use crate::conditions;
 use crate::context::{Context, Inner};
@@ -26,7 +26,7 @@ use crate::events::{EventNote, EventRecorder};
 use crate::fence::Fence;
 use crate::journal::{Journal, JournalEntry};
 use crate::key::{ObjectKey, ObjectRef};
-use crate::lease::LeaderElector;
+use crate::leadership::LeaderElector;
 use crate::managed::newest_foreign_manager;
 use crate::queue::RunReason;
 use crate::scope::CallContext;
@@ -42,7 +42,7 @@ pub(crate) struct Reconciler<K: Kind> {
     /// The name as metrics carry it.
     pub(crate) label: Arc<str>,
     pub(crate) reconcile: ReconcileFn<K>,
-    pub(crate) desk: Arc<WorkQueue>,
+    pub(crate) queue: Arc<WorkQueue>,
     pub(crate) primary: Cache<K>,
     pub(crate) caches: ControllerCaches,
     pub(crate) writer: Writer,
@@ -50,9 +50,9 @@ pub(crate) struct Reconciler<K: Kind> {
     pub(crate) fence: Fence,
     pub(crate) lease: Option<LeaderElector>,
     /// Whether it runs without the lease too.
-    pub(crate) everywhere: bool,
+    pub(crate) without_leader_election: bool,
     /// Whether its passes leave the status alone.
-    pub(crate) silent: bool,
+    pub(crate) without_status: bool,
     /// The finalizers of the object that are this controller's to release.
     pub(crate) finalizers: Vec<&'static str>,
     pub(crate) recorder: EventRecorder,
@@ -64,10 +64,10 @@ impl<K: Kind> Reconciler<K> {
     /// Runs one key and lays the outcome on the desk.
     pub(crate) async fn run(self: Arc<Self>, work: WorkItem) {
         let began = Instant::now();
-        let options = &self.desk.options;
-        let deadline = after(began, options.deadline);
+        let options = &self.queue.options;
+        let deadline = deadline_after(began, options.deadline);
         let scope = CallContext {
-            deadline: after(began, options.bound()),
+            deadline: deadline_after(began, options.bound()),
             lane: api::WORK,
         };
         let reasons: Vec<_> = work.dispatch.reasons.iter().collect();
@@ -87,16 +87,16 @@ impl<K: Kind> Reconciler<K> {
             controller = self.name,
             object = %work.dispatch.key,
             reasons = %Reasons(&reasons),
-            lane = work.dispatch.lane.word(),
+            lane = work.dispatch.lane.as_str(),
         );
         let pass = self.pass(&work, deadline).instrument(span);
         let (outcome, wrote) = scope.run(pass).await;
         let facts = RunStats {
-            by: work.dispatch.by,
+            cause: work.dispatch.by,
             took: began.elapsed(),
-            wrote: wrote.is_some(),
+            has_written: wrote.is_some(),
             closed_for: closed_for(&outcome),
-            now: self.desk.now(),
+            now: self.queue.now(),
         };
         self.telemetry.emit(telemetry::KeyDone {
             controller: &self.label,
@@ -109,9 +109,9 @@ impl<K: Kind> Reconciler<K> {
                 after: work.dispatch.waited + (at - began),
             });
         }
-        self.desk.finish(&work, &outcome, facts);
-        self.report(&work, &reasons, &outcome, facts.took);
-        self.settle(&outcome);
+        self.queue.complete(&work, &outcome, facts);
+        self.emit_run_ended(&work, &reasons, &outcome, facts.took);
+        self.check_conflict_winner(&outcome);
     }
 
     /// The pass itself, and when the first write of it was accepted.
@@ -120,13 +120,13 @@ impl<K: Kind> Reconciler<K> {
         if let Some(stale) = &work.stale {
             // What is cached is known to have lost: one read instead of one more conflict.
             let refreshed = self.caches.refresh(&self.client, stale).await;
-            self.lost(key, stale);
+            self.record_conflict(key, stale);
             if let Err(error) = refreshed {
                 return (RunResult::Failed(error), None);
             }
         }
         let object = self.primary.get(key);
-        let Some(object) = object.filter(|object| !self.is_left(&**object)) else {
+        let Some(object) = object.filter(|object| !self.is_released(&**object)) else {
             return (RunResult::Gone, None);
         };
         let cx = match self.context(&object, work, deadline) {
@@ -134,38 +134,38 @@ impl<K: Kind> Reconciler<K> {
             Err(error) => return (RunResult::Failed(error), None),
         };
         let result = self.reconcile(&object, &cx, key, deadline).await;
-        let closed = self.close(&cx, key, &result).await;
+        let closed = self.write_status(&cx, key, &result).await;
         let outcome = match (closed, result) {
             (Err(error), Ok(_)) => RunResult::Failed(error),
             // It failed because its object goes, and there is nothing to try again.
-            (_, Err(_)) if cx.pass().is_owner_gone() => RunResult::Gone,
+            (_, Err(_)) if cx.pass().is_owner_deleted() => RunResult::Gone,
             (_, result) => result.map_or_else(RunResult::Failed, RunResult::Ended),
         };
         let outcome = match outcome {
             RunResult::Failed(error) if error.object().is_none() => {
                 // A conflict that does not say on what was almost always met on the object itself.
                 let version = View::meta(&*object).version();
-                RunResult::Failed(error.on(self.desk.object(key), Some(version)))
+                RunResult::Failed(error.with_object(self.queue.object_ref(key), Some(version)))
             }
             outcome => outcome,
         };
-        (outcome, cx.pass().wrote())
+        (outcome, cx.pass().first_write_at())
     }
 
     /// Whether `object` is being deleted and waits for nothing of this controller. What it owned goes
     /// with it: to make any of that again would hold the deletion up.
-    fn is_left(&self, object: &K) -> bool {
+    fn is_released(&self, object: &K) -> bool {
         Resource::meta(object).deletion_timestamp.is_some()
             && self
                 .owner(object)
-                .is_ok_and(|owner| owner.goes_without(self.name))
+                .is_ok_and(|owner| owner.is_released_by(self.name))
     }
 
     fn owner(&self, object: &K) -> Result<PassOwner> {
         let owner = PassOwner::new(object, Some(Arc::new(self.primary.clone())))?;
         Ok(owner
             .with_finalizers(&self.finalizers)
-            .without_status(self.silent))
+            .without_status(self.without_status))
     }
 
     fn context(&self, object: &Arc<K>, work: &WorkItem, deadline: Instant) -> Result<Context<K>> {
@@ -190,7 +190,7 @@ impl<K: Kind> Reconciler<K> {
         key: &ObjectKey,
         deadline: Instant,
     ) -> Result<Action> {
-        self.desk.note(key, JournalEntry::Started);
+        self.queue.record(key, JournalEntry::Started);
         let reconcile = &self.reconcile;
         // Called inside the caught future: a reconcile may panic before it returns one.
         let run = async { reconcile(object.clone(), cx.clone()).await };
@@ -209,7 +209,7 @@ impl<K: Kind> Reconciler<K> {
                 ))
             }
             Err(_) => {
-                let after = self.desk.options.deadline;
+                let after = self.queue.options.deadline;
                 self.telemetry.emit(telemetry::DeadlinePassed {
                     controller: self.name,
                     key,
@@ -224,16 +224,16 @@ impl<K: Kind> Reconciler<K> {
     }
 
     /// The one status write of the pass.
-    async fn close(&self, cx: &Context<K>, key: &ObjectKey, result: &Result<Action>) -> Result<()> {
+    async fn write_status(&self, cx: &Context<K>, key: &ObjectKey, result: &Result<Action>) -> Result<()> {
         if let Err(error) = result {
-            self.warn(cx, error);
+            self.publish_warning(cx, error);
         }
-        if self.silent {
+        if self.without_status {
             return Ok(());
         }
         let outcome = match result {
-            Ok(verdict) => conditions::PassOutcome::Verdict(verdict),
-            Err(error) if self.desk.quarantines(key, error.class()) => {
+            Ok(verdict) => conditions::PassOutcome::Action(verdict),
+            Err(error) if self.queue.should_quarantine(key, error.class()) => {
                 conditions::PassOutcome::Quarantined(error)
             }
             Err(error) => conditions::PassOutcome::Failed(error),
@@ -247,16 +247,16 @@ impl<K: Kind> Reconciler<K> {
 
 impl<K: Kind> Reconciler<K> {
     /// A name that is taken is a person's to clear up: one Event says so, beside the condition.
-    fn warn(&self, cx: &Context<K>, error: &Error) {
+    fn publish_warning(&self, cx: &Context<K>, error: &Error) {
         let message = error.to_string();
-        if error.class() == ErrorClass::Exists && !cx.pass().shows(&message) {
-            let reason = error.class().word();
-            cx.event(EventNote::warning(reason, "Apply", message));
+        if error.class() == ErrorClass::Exists && !cx.pass().status_contains(&message) {
+            let reason = error.class().as_str();
+            cx.publish_event(EventNote::warning(reason, "Apply", message));
         }
     }
 
     /// The winner of a conflict may have been in the cache before its loser heard of it.
-    fn settle(&self, outcome: &RunResult) {
+    fn check_conflict_winner(&self, outcome: &RunResult) {
         let RunResult::Failed(error) = outcome else {
             return;
         };
@@ -270,13 +270,13 @@ impl<K: Kind> Reconciler<K> {
         let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
             return;
         };
-        for key in self.desk.saw(object, &ResourceVersion::parse(version)) {
-            self.lost(&key, object);
+        for key in self.queue.observed_version(object, &ResourceVersion::parse(version)) {
+            self.record_conflict(&key, object);
         }
     }
 
     /// Counts a conflict that is over, and who won it as far as the cache tells.
-    fn lost(&self, key: &ObjectKey, object: &ObjectRef) {
+    fn record_conflict(&self, key: &ObjectKey, object: &ObjectRef) {
         let newest = self.caches.newest(object).unwrap_or_default();
         let winner = newest_foreign_manager(&newest, self.name);
         self.telemetry.emit(ConflictLost {
@@ -285,24 +285,24 @@ impl<K: Kind> Reconciler<K> {
             winner: winner.as_deref(),
         });
         let object = object.clone();
-        self.desk
-            .note(key, JournalEntry::Conflict { object, winner });
+        self.queue
+            .record(key, JournalEntry::Conflict { object, winner });
     }
 
-    fn report(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
+    fn emit_run_ended(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
         let key = &work.dispatch.key;
         let (said, in_a_row) = match outcome {
             RunResult::Gone => (RunOutcome::Gone, 0),
             RunResult::Ended(verdict) => {
-                self.desk.note(key, JournalEntry::Ended(verdict.word()));
+                self.queue.record(key, JournalEntry::Ended(verdict.as_str()));
                 (RunOutcome::Ended(verdict), 0)
             }
             RunResult::Failed(error) => {
                 let class = error.class();
                 let message = error.to_string();
-                self.desk
-                    .note(key, JournalEntry::Pushback { class, message });
-                (RunOutcome::Failed(error), self.desk.in_a_row(key, class))
+                self.queue
+                    .record(key, JournalEntry::Pushback { class, message });
+                (RunOutcome::Failed(error), self.queue.consecutive_failures(key, class))
             }
         };
         self.telemetry.emit(telemetry::RunEnded {
@@ -318,7 +318,7 @@ impl<K: Kind> Reconciler<K> {
 }
 
 /// A time far in the future instead of one that cannot be counted.
-fn after(began: Instant, time: Duration) -> Instant {
+fn deadline_after(began: Instant, time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(86_400 * 365);
     began + time.min(FAR)
 }

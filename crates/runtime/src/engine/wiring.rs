@@ -13,10 +13,10 @@ use super::caches::ControllerCaches;
 use super::controller::{DeleteHook, Kind};
 use super::desk::WorkQueue;
 use crate::cache::{Cache, CacheEvent};
-use crate::hub::{Informer, InformerSet};
+use crate::informer::{Informer, InformerSet};
 use crate::journal::JournalEntry;
 use crate::key::{ObjectKey, ObjectRef};
-use crate::lens::{Predicate, PredicateResult};
+use crate::predicate::{Predicate, PredicateResult};
 use crate::managed;
 use crate::queue::{Lane, RunReason};
 use crate::telemetry::{ConflictLost, Telemetry};
@@ -25,8 +25,8 @@ use crate::watch::Scope;
 
 /// Connects the watches of one controller to its desk.
 pub(crate) struct EventHandlers<'a, K: Kind> {
-    pub(crate) hub: &'a InformerSet,
-    pub(crate) desk: Arc<WorkQueue>,
+    pub(crate) informers: &'a InformerSet,
+    pub(crate) queue: Arc<WorkQueue>,
     pub(crate) primary: Cache<K>,
     pub(crate) caches: ControllerCaches,
     pub(crate) scope: Scope,
@@ -36,17 +36,17 @@ pub(crate) struct EventHandlers<'a, K: Kind> {
 
 impl<K: Kind> EventHandlers<'_, K> {
     /// The reconciled kind itself.
-    pub(crate) fn primary(&mut self, lens: Predicate<K>, farewell: DeleteHook) {
-        let watch = self.hub.watch::<K>(self.scope.clone());
-        self.written(&watch);
-        let desk = self.desk.clone();
-        watch.observe(lens, self.manager, move |event, sight| {
+    pub(crate) fn watch_primary(&mut self, lens: Predicate<K>, farewell: DeleteHook) {
+        let watch = self.informers.informer::<K>(self.scope.clone());
+        self.watch_written(&watch);
+        let desk = self.queue.clone();
+        watch.listen_filtered(lens, self.manager, move |event, sight| {
             if sight != PredicateResult::Pass {
                 return;
             }
             match event {
                 CacheEvent::Added { new, initial, .. } => {
-                    let (lane, reason) = welcome(&**new, *initial);
+                    let (lane, reason) = initial_lane(&**new, *initial);
                     desk.push(&event.key(), lane, reason);
                 }
                 CacheEvent::Changed { old, new, .. } => {
@@ -56,8 +56,8 @@ impl<K: Kind> EventHandlers<'_, K> {
                     } else {
                         RunReason::Changed
                     };
-                    if edited(&old, &new) {
-                        desk.edited(&event.key(), reason);
+                    if is_edit(&old, &new) {
+                        desk.push_edit(&event.key(), reason);
                     } else {
                         desk.push(&event.key(), Lane::Edit, reason);
                     }
@@ -66,7 +66,7 @@ impl<K: Kind> EventHandlers<'_, K> {
                     desk.push(&event.key(), Lane::Edit, RunReason::Changed)
                 }
                 CacheEvent::Deleted { .. } => {
-                    desk.forget(&event.key());
+                    desk.remove(&event.key());
                     farewell(&event.key());
                 }
             }
@@ -74,37 +74,37 @@ impl<K: Kind> EventHandlers<'_, K> {
     }
 
     /// Children, found by the owner reference that says which object controls them.
-    pub(crate) fn owned<C: Kind>(&mut self, scope: Scope, lens: Predicate<C>) {
+    pub(crate) fn watch_owned<C: Kind>(&mut self, scope: Scope, lens: Predicate<C>) {
         let scope = Scope {
             namespace: self.scope.namespace.clone(),
             ..scope
         };
-        let watch = self.hub.watch::<C>(scope);
-        self.written(&watch);
-        let desk = self.desk.clone();
-        watch.observe(lens, self.manager, move |event, sight| {
+        let watch = self.informers.informer::<C>(scope);
+        self.watch_written(&watch);
+        let desk = self.queue.clone();
+        watch.listen_filtered(lens, self.manager, move |event, sight| {
             if sight != PredicateResult::Pass || event.is_initial() {
                 return;
             }
             for object in event.states() {
                 if let Some(owner) = owner_key::<K>(&View::meta(object)) {
-                    desk.push(&owner, Lane::Input, RunReason::Input(kind::<C>()));
+                    desk.push(&owner, Lane::Input, RunReason::Input(kind_name::<C>()));
                 }
             }
         });
     }
 
     /// An input that is read but not written.
-    pub(crate) fn input<T: View>(
+    pub(crate) fn watch_input<T: View>(
         &mut self,
         watch: &Informer<T>,
         lens: Predicate<T>,
         map: impl Fn(&T, &Cache<K>) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) {
         self.caches.insert(watch.cache());
-        let (desk, primary) = (self.desk.clone(), self.primary.clone());
-        let (name, required) = (kind::<T::Kind>(), watch.state().required);
-        watch.observe(lens, self.manager, move |event, sight| {
+        let (desk, primary) = (self.queue.clone(), self.primary.clone());
+        let (name, required) = (kind_name::<T::Kind>(), watch.state().required);
+        watch.listen_filtered(lens, self.manager, move |event, sight| {
             // What is there at the start is there for every first run, unless nobody waited for it.
             let lane = match event.is_initial() {
                 true if required => return,
@@ -124,29 +124,29 @@ impl<K: Kind> EventHandlers<'_, K> {
 
     /// A kind this controller writes: own writes are told from others', and conflicts on it end when
     /// the cache has passed them.
-    fn written<C: Kind>(&mut self, watch: &Informer<C>) {
+    fn watch_written<C: Kind>(&mut self, watch: &Informer<C>) {
         self.caches.insert_written(watch.cache());
-        watch.cache().foreign_by(|old, new, manager| {
+        watch.cache().set_foreign_check(|old, new, manager| {
             let (old, new) = (serde_json::to_value(old), serde_json::to_value(new));
             match (old, new) {
-                (Ok(old), Ok(new)) => managed::foreign_change(&old, &new, manager),
+                (Ok(old), Ok(new)) => managed::is_foreign_change(&old, &new, manager),
                 _ => true,
             }
         });
-        let (desk, telemetry, manager) = (self.desk.clone(), self.telemetry.clone(), self.manager);
+        let (desk, telemetry, manager) = (self.queue.clone(), self.telemetry.clone(), self.manager);
         watch.listen(move |event| {
             // Asked for every event of the kind, so the usual case must cost nothing.
-            if !desk.contested() {
+            if !desk.has_conflicts() {
                 return;
             }
             let Some(newest) = event.object() else {
                 return;
             };
             let object = ObjectRef {
-                kind: kind::<C>().into(),
+                kind: kind_name::<C>().into(),
                 key: event.key(),
             };
-            for key in desk.saw(&object, &View::meta(&**newest).version()) {
+            for key in desk.observed_version(&object, &View::meta(&**newest).version()) {
                 let newest = serde_json::to_value(&**newest).unwrap_or_default();
                 let winner = managed::newest_foreign_manager(&newest, manager);
                 telemetry.emit(ConflictLost {
@@ -155,14 +155,14 @@ impl<K: Kind> EventHandlers<'_, K> {
                     winner: winner.as_deref(),
                 });
                 let object = object.clone();
-                desk.note(&key, JournalEntry::Conflict { object, winner });
+                desk.record(&key, JournalEntry::Conflict { object, winner });
             }
         });
     }
 }
 
 /// The kind's name; leaked once per wiring where a derive did not make it static.
-pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
+pub(crate) fn kind_name<K: Resource<DynamicType = ()>>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
         std::borrow::Cow::Owned(kind) => Box::leak(kind.into_boxed_str()),
@@ -171,9 +171,9 @@ pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> &'static str {
 
 /// The lane of an object that appears. What was handled before a restart is not urgent; what was not
 /// handled yet is, however it was found.
-fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, RunReason) {
+fn initial_lane<K: Kind>(object: &K, initial: bool) -> (Lane, RunReason) {
     match initial {
-        true if handled(object) => (Lane::Resync, RunReason::Resync),
+        true if is_handled(object) => (Lane::Resync, RunReason::Resync),
         // Not ahead of what people do now: there may be thousands of them.
         true => (Lane::Input, RunReason::Created),
         false => (Lane::Edit, RunReason::Created),
@@ -181,11 +181,11 @@ fn welcome<K: Kind>(object: &K, initial: bool) -> (Lane, RunReason) {
 }
 
 /// Whether what is asked for changed, rather than what is noted beside it.
-fn edited(old: &MetaRef<'_>, new: &MetaRef<'_>) -> bool {
+fn is_edit(old: &MetaRef<'_>, new: &MetaRef<'_>) -> bool {
     old.deleting != new.deleting || new.generation.is_none() || old.generation != new.generation
 }
 
-fn handled<K: Kind>(object: &K) -> bool {
+fn is_handled<K: Kind>(object: &K) -> bool {
     let meta = View::meta(object);
     if meta.deleting {
         return false;

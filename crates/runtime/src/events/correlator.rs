@@ -13,14 +13,14 @@ use super::{Event, EventReporter, EventType};
 use crate::recent::LruMap;
 
 /// How many objects and series are remembered.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED: usize = 4096;
 /// Calls about one object before the filter closes, and the time after which one more may be made.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 /// A series that was quiet for so long is over.
-const FINISHED: Duration = Duration::from_secs(6 * 60);
+const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 /// A series that goes on is written this often.
-const REFRESHED: Duration = Duration::from_secs(30 * 60);
+const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
 /// The limits of the API.
 const NOTE_LIMIT: usize = 1024;
 const WORD_LIMIT: usize = 128;
@@ -39,9 +39,9 @@ pub(super) enum EventDecision {
 
 /// What makes two Events the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Same {
-    regarding: Whom,
-    related: Option<Whom>,
+struct EventIdentity {
+    regarding: ObjectIdentity,
+    related: Option<ObjectIdentity>,
     severity: EventType,
     reason: String,
     action: String,
@@ -49,15 +49,15 @@ struct Same {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Whom {
+struct ObjectIdentity {
     kind: Option<String>,
     namespace: Option<String>,
     name: Option<String>,
     uid: Option<String>,
 }
 
-impl Whom {
-    fn of(object: &ObjectReference) -> Self {
+impl ObjectIdentity {
+    fn from_reference(object: &ObjectReference) -> Self {
         Self {
             kind: object.kind.clone(),
             namespace: object.namespace.clone(),
@@ -69,7 +69,7 @@ impl Whom {
 
 /// An Event as it was written, and how often it has happened since.
 #[derive(Debug)]
-struct Series {
+struct RecordedSeries {
     object: Object,
     last: Duration,
     written: Duration,
@@ -77,7 +77,7 @@ struct Series {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct EventBucket {
     tokens: f64,
     at: Duration,
 }
@@ -86,8 +86,8 @@ struct Bucket {
 #[derive(Debug)]
 pub(super) struct EventCorrelator {
     reporter: EventReporter,
-    series: LruMap<Same, Series>,
-    buckets: LruMap<Whom, Bucket>,
+    series: LruMap<EventIdentity, RecordedSeries>,
+    buckets: LruMap<ObjectIdentity, EventBucket>,
     sequence: u64,
 }
 
@@ -95,45 +95,45 @@ impl EventCorrelator {
     pub(super) fn new(reporter: EventReporter) -> Self {
         Self {
             reporter,
-            series: LruMap::new(REMEMBERED),
-            buckets: LruMap::new(REMEMBERED),
+            series: LruMap::new(MAX_REMEMBERED),
+            buckets: LruMap::new(MAX_REMEMBERED),
             sequence: 0,
         }
     }
 
     /// Decides on one Event.
     pub(super) fn decide(&mut self, event: Event, now: Duration, wall: Timestamp) -> EventDecision {
-        let event = cut(event);
-        let same = Same {
-            regarding: Whom::of(&event.regarding),
-            related: event.note.related.as_ref().map(Whom::of),
+        let event = truncate_event(event);
+        let same = EventIdentity {
+            regarding: ObjectIdentity::from_reference(&event.regarding),
+            related: event.note.related.as_ref().map(ObjectIdentity::from_reference),
             severity: event.note.severity,
             reason: event.note.reason.clone(),
             action: event.note.action.clone(),
             message: event.note.message.clone(),
         };
-        if let Some(decision) = self.again(&same, now, wall) {
+        if let Some(decision) = self.count_repeat(&same, now, wall) {
             return decision;
         }
-        if !self.admits(&same.regarding, now) {
+        if !self.take_token(&same.regarding, now) {
             return EventDecision::Spam;
         }
         let object = self.object(event, wall);
-        let new = || Series {
+        let new = || RecordedSeries {
             object,
             last: now,
             written: now,
             unwritten: false,
         };
-        EventDecision::Write(Box::new(self.series.touch(&same, new).object.clone()))
+        EventDecision::Write(Box::new(self.series.get_or_insert(&same, new).object.clone()))
     }
 
     /// Counts an Event that was there before.
-    fn again(&mut self, same: &Same, now: Duration, wall: Timestamp) -> Option<EventDecision> {
+    fn count_repeat(&mut self, same: &EventIdentity, now: Duration, wall: Timestamp) -> Option<EventDecision> {
         let known = self.series.get(same)?;
-        let due = known.object.series.is_none() || now >= known.written + REFRESHED;
-        let write = due && self.admits(&same.regarding, now);
-        let series = self.series.refresh(same)?;
+        let due = known.object.series.is_none() || now >= known.written + SERIES_REFRESH;
+        let write = due && self.take_token(&same.regarding, now);
+        let series = self.series.get_refresh(same)?;
         let count = series.object.series.as_ref().map_or(2, |old| old.count + 1);
         series.object.series = Some(EventSeries {
             count,
@@ -149,11 +149,11 @@ impl EventCorrelator {
     }
 
     /// The next series that is over by `now`, if it has to be written once more.
-    pub(super) fn finished(&mut self, now: Duration) -> Option<Object> {
-        while let Some((_, series)) = self.series.quietest()
-            && now >= series.last + FINISHED
+    pub(super) fn take_finished(&mut self, now: Duration) -> Option<Object> {
+        while let Some((_, series)) = self.series.oldest()
+            && now >= series.last + SERIES_TIMEOUT
         {
-            if let Some(last) = self.forget_quietest() {
+            if let Some(last) = self.evict_oldest() {
                 return Some(last);
             }
         }
@@ -161,33 +161,33 @@ impl EventCorrelator {
     }
 
     /// Any series that has to be written once more, over or not.
-    pub(super) fn unwritten(&mut self) -> Option<Object> {
-        while self.series.quietest().is_some() {
-            if let Some(last) = self.forget_quietest() {
+    pub(super) fn take_unwritten(&mut self) -> Option<Object> {
+        while self.series.oldest().is_some() {
+            if let Some(last) = self.evict_oldest() {
                 return Some(last);
             }
         }
         None
     }
 
-    fn forget_quietest(&mut self) -> Option<Object> {
-        let (_, series) = self.series.pop_quietest()?;
+    fn evict_oldest(&mut self) -> Option<Object> {
+        let (_, series) = self.series.pop_oldest()?;
         series.unwritten.then_some(series.object)
     }
 
     /// When the next series is over.
     pub(super) fn next_due(&self) -> Option<Duration> {
-        let (_, series) = self.series.quietest()?;
-        Some(series.last + FINISHED)
+        let (_, series) = self.series.oldest()?;
+        Some(series.last + SERIES_TIMEOUT)
     }
 
     /// Whether one more call may be made about this object.
-    fn admits(&mut self, whom: &Whom, now: Duration) -> bool {
-        let full = || Bucket {
+    fn take_token(&mut self, whom: &ObjectIdentity, now: Duration) -> bool {
+        let full = || EventBucket {
             tokens: BURST,
             at: now,
         };
-        let bucket = self.buckets.touch(whom, full);
+        let bucket = self.buckets.get_or_insert(whom, full);
         let earned = (now - bucket.at).as_secs_f64() / REFILL.as_secs_f64();
         bucket.tokens = (bucket.tokens + earned).min(BURST);
         bucket.at = now;
@@ -202,7 +202,7 @@ impl EventCorrelator {
         self.sequence += 1;
         let namespace = event.regarding.namespace.clone();
         let metadata = ObjectMeta {
-            name: Some(self.name(&event, wall)),
+            name: Some(self.event_name(&event, wall)),
             namespace: Some(namespace.unwrap_or_else(|| "default".to_owned())),
             ..ObjectMeta::default()
         };
@@ -211,7 +211,7 @@ impl EventCorrelator {
             event_time: Some(MicroTime(wall)),
             regarding: Some(event.regarding),
             related: event.note.related,
-            type_: Some(event.note.severity.word().to_owned()),
+            type_: Some(event.note.severity.as_str().to_owned()),
             reason: Some(event.note.reason),
             action: Some(event.note.action),
             note: Some(event.note.message),
@@ -222,7 +222,7 @@ impl EventCorrelator {
     }
 
     /// A name that nobody else gives, without chance having a part in it.
-    fn name(&self, event: &Event, wall: Timestamp) -> String {
+    fn event_name(&self, event: &Event, wall: Timestamp) -> String {
         let uid = event.regarding.uid.as_deref().unwrap_or_default();
         let moment = wall.as_microsecond().to_le_bytes();
         let sequence = self.sequence.to_le_bytes();
@@ -256,7 +256,7 @@ fn digest(parts: &[&[u8]]) -> u64 {
 }
 
 /// Cuts what the API would refuse.
-fn cut(mut event: Event) -> Event {
+fn truncate_event(mut event: Event) -> Event {
     let limits = [
         (&mut event.note.message, NOTE_LIMIT),
         (&mut event.note.reason, WORD_LIMIT),

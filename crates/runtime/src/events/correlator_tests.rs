@@ -40,7 +40,7 @@ fn written(decision: EventDecision) -> Object {
 }
 
 #[test]
-fn the_same_event_again_and_again_costs_two_calls_and_a_last_one() {
+fn repeated_event_costs_three_calls() {
     let mut correlator = correlator();
     let first = written(decide(&mut correlator, event("a", "done"), 1));
     assert_eq!(first.series, None);
@@ -53,10 +53,10 @@ fn the_same_event_again_and_again_costs_two_calls_and_a_last_one() {
             EventDecision::Counted
         );
     }
-    assert_eq!(correlator.finished(at(459)), None);
+    assert_eq!(correlator.take_finished(at(459)), None);
     assert_eq!(correlator.next_due(), Some(at(460)));
     let last = correlator
-        .finished(at(460))
+        .take_finished(at(460))
         .expect("what was counted is written");
     assert_eq!(last.series.expect("a series").count, 100);
     assert_eq!(correlator.next_due(), None);
@@ -73,7 +73,7 @@ fn another_note_is_another_event() {
 }
 
 #[test]
-fn an_object_with_too_much_to_say_is_cut_short_and_others_are_not() {
+fn object_with_too_many_events_is_limited_alone() {
     let mut correlator = correlator();
     let mut spam = 0;
     for number in 0..100 {
@@ -110,7 +110,7 @@ fn names_are_valid_unique_and_the_same_in_every_run() {
 }
 
 #[test]
-fn what_the_api_would_refuse_is_cut() {
+fn oversized_fields_are_truncated() {
     let object = written(decide(&mut correlator(), event("a", &"ö".repeat(1000)), 1));
     assert!(object.note.expect("a note").len() <= NOTE_LIMIT);
 }

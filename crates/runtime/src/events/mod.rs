@@ -15,7 +15,7 @@ pub use self::publisher::EventPublisher;
 use crate::telemetry::{EventsDropped, Telemetry};
 
 /// How many Events may wait to be written, as in client-go.
-const QUEUED: usize = 1000;
+const QUEUE_CAPACITY: usize = 1000;
 
 /// Whether an Event is good news.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,7 +27,7 @@ pub enum EventType {
 }
 
 impl EventType {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
             Self::Warning => "Warning",
@@ -105,7 +105,7 @@ impl EventRecorder {
         telemetry: Telemetry,
         clock: crate::clock::Clock,
     ) -> (Self, EventPublisher) {
-        let (queue, queued) = mpsc::channel(QUEUED);
+        let (queue, queued) = mpsc::channel(QUEUE_CAPACITY);
         let publisher = EventPublisher::new(client, reporter, telemetry.clone(), clock, queued);
         (Self { queue, telemetry }, publisher)
     }

@@ -13,26 +13,26 @@ use tokio_util::sync::CancellationToken;
 
 use super::correlator::{EventCorrelator, EventDecision};
 use super::{Event, EventReporter};
-use crate::budget::api::EVENTS;
+use crate::ratelimit::api::EVENTS;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorClass, Result};
 use crate::scope::CallContext;
 use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.
-const CALL: Duration = Duration::from_secs(5);
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long what is queued may take after the end was asked for.
-const FLUSH: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often one Event is tried, and how long it waits in between.
-const ATTEMPTS: u32 = 3;
-const PAUSE: Duration = Duration::from_secs(2);
+const MAX_ATTEMPTS: u32 = 3;
+const RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// The task behind a recorder.
 pub struct EventPublisher {
     client: Client,
     telemetry: Telemetry,
     clock: Clock,
-    queued: mpsc::Receiver<Event>,
+    queue: mpsc::Receiver<Event>,
     correlator: EventCorrelator,
     begun: Instant,
 }
@@ -40,7 +40,7 @@ pub struct EventPublisher {
 impl fmt::Debug for EventPublisher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publisher")
-            .field("queued", &self.queued.len())
+            .field("queued", &self.queue.len())
             .finish_non_exhaustive()
     }
 }
@@ -57,7 +57,7 @@ impl EventPublisher {
             client,
             telemetry,
             clock,
-            queued,
+            queue: queued,
             correlator: EventCorrelator::new(reporter),
             begun: Instant::now(),
         }
@@ -71,29 +71,29 @@ impl EventPublisher {
             tokio::select! {
                 biased;
                 () = shutdown.cancelled() => break,
-                event = self.queued.recv() => match event {
+                event = self.queue.recv() => match event {
                     Some(event) => self.handle(event, &shutdown).await,
                     None => break,
                 },
-                () = until(due) => while let Some(last) = self.correlator.finished(self.begun.elapsed()) {
+                () = sleep_until_due(due) => while let Some(last) = self.correlator.take_finished(self.begun.elapsed()) {
                     self.write(&last, &shutdown).await;
                 },
             }
         }
-        self.queued.close();
-        let deadline = Instant::now() + FLUSH;
+        self.queue.close();
+        let deadline = Instant::now() + FLUSH_TIMEOUT;
         if timeout_at(deadline, self.flush(&shutdown)).await.is_err() {
-            let left = u64::try_from(self.queued.len()).unwrap_or(u64::MAX);
+            let left = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
             // The one that was being written is lost as well.
-            self.dropped("shutdown", left + 1, "");
+            self.emit_dropped("shutdown", left + 1, "");
         }
     }
 
     async fn flush(&mut self, shutdown: &CancellationToken) {
-        while let Some(event) = self.queued.recv().await {
+        while let Some(event) = self.queue.recv().await {
             self.handle(event, shutdown).await;
         }
-        while let Some(last) = self.correlator.unwritten() {
+        while let Some(last) = self.correlator.take_unwritten() {
             self.write(&last, shutdown).await;
         }
     }
@@ -102,15 +102,15 @@ impl EventPublisher {
         let now = self.begun.elapsed();
         match self.correlator.decide(event, now, self.clock.now()) {
             EventDecision::Write(object) => self.write(&object, shutdown).await,
-            EventDecision::Spam => self.dropped("spam", 1, ""),
+            EventDecision::Spam => self.emit_dropped("spam", 1, ""),
             EventDecision::Counted => {}
         }
     }
 
     /// Tries a few times where that can help, and not at all once the end was asked for.
     async fn write(&self, object: &Object, shutdown: &CancellationToken) {
-        let mut pause = PAUSE;
-        for attempt in 1..=ATTEMPTS {
+        let mut pause = RETRY_DELAY;
+        for attempt in 1..=MAX_ATTEMPTS {
             let error = match self.try_write(object).await {
                 Ok(verb) => return self.telemetry.emit(EventWritten { verb }),
                 Err(error) => error,
@@ -121,8 +121,8 @@ impl EventPublisher {
                 }
                 _ => "refused",
             };
-            if reason == "refused" || attempt == ATTEMPTS || shutdown.is_cancelled() {
-                return self.dropped(reason, 1, &error.to_string());
+            if reason == "refused" || attempt == MAX_ATTEMPTS || shutdown.is_cancelled() {
+                return self.emit_dropped(reason, 1, &error.to_string());
             }
             let again = error.until().unwrap_or(Instant::now() + pause);
             tokio::select! {
@@ -140,7 +140,7 @@ impl EventPublisher {
             let grown = Patch::Merge(json!({ "series": series }));
             let params = PatchParams::default();
             let api = self.api(object);
-            match call(api.patch(name, &params, &grown)).await {
+            match with_timeout(api.patch(name, &params, &grown)).await {
                 Ok(_) => return Ok("update"),
                 // It has expired: the series goes on in a new object.
                 Err(error) if error.class() == ErrorClass::Missing => {}
@@ -148,7 +148,7 @@ impl EventPublisher {
             }
         }
         let params = PostParams::default();
-        match call(self.api(object).create(&params, object)).await {
+        match with_timeout(self.api(object).create(&params, object)).await {
             // An earlier attempt was carried out, and its answer was lost.
             Err(error) if error.class() == ErrorClass::Exists => Ok("create"),
             other => other.map(|_| "create"),
@@ -160,13 +160,13 @@ impl EventPublisher {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    fn dropped(&self, reason: &'static str, count: u64, err: &str) {
+    fn emit_dropped(&self, reason: &'static str, count: u64, err: &str) {
         self.telemetry.emit(EventsDropped { reason, count, err });
     }
 }
 
-async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
-    let deadline = Instant::now() + CALL;
+async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
+    let deadline = Instant::now() + CALL_TIMEOUT;
     let scope = CallContext {
         deadline,
         lane: EVENTS,
@@ -180,7 +180,7 @@ async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
     }
 }
 
-async fn until(due: Option<Instant>) {
+async fn sleep_until_due(due: Option<Instant>) {
     match due {
         Some(due) => sleep_until(due).await,
         None => std::future::pending().await,

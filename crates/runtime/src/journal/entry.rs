@@ -79,7 +79,7 @@ pub enum JournalEntry {
 }
 
 impl JournalEntry {
-    pub(super) fn cut(mut self) -> Self {
+    pub(super) fn truncate(mut self) -> Self {
         if let Self::Pushback { message: text, .. } = &mut self
             && text.len() > TEXT_LIMIT
         {
@@ -115,11 +115,11 @@ fn as_text<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok,
 }
 
 fn lane_word<S: Serializer>(lane: &Lane, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(lane.word())
+    serializer.serialize_str(lane.as_str())
 }
 
 fn class_word<S: Serializer>(class: &ErrorClass, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(class.word())
+    serializer.serialize_str(class.as_str())
 }
 
 fn version_text<S: Serializer>(

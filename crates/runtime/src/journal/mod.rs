@@ -4,7 +4,7 @@
 //! and never a place for secrets: what is written here is shown to whoever may see the object.
 
 mod entry;
-mod page;
+mod object;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::key::ObjectRef;
 use crate::recent::LruMap;
 
 pub use self::entry::{JournalEntry, JournalLine};
-use self::page::ObjectJournal;
+use self::object::ObjectJournal;
 
 /// How much a journal remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub struct Journal(Arc<Inner>);
 struct Inner {
     capacity: JournalCapacity,
     clock: Clock,
-    begun: Instant,
-    pages: Mutex<LruMap<ObjectRef, ObjectJournal>>,
+    started: Instant,
+    objects: Mutex<LruMap<ObjectRef, ObjectJournal>>,
 }
 
 impl Journal {
@@ -54,8 +54,8 @@ impl Journal {
         Self(Arc::new(Inner {
             capacity,
             clock,
-            begun: Instant::now(),
-            pages: Mutex::new(LruMap::new(capacity.objects)),
+            started: Instant::now(),
+            objects: Mutex::new(LruMap::new(capacity.objects)),
         }))
     }
 
@@ -63,13 +63,13 @@ impl Journal {
     pub fn record(&self, object: &ObjectRef, entry: JournalEntry) {
         let line = JournalLine {
             at: self.0.clock.now(),
-            offset: self.0.begun.elapsed(),
+            offset: self.0.started.elapsed(),
             times: 1,
             until: None,
-            entry: entry.cut(),
+            entry: entry.truncate(),
         };
-        self.pages(|pages| {
-            let page = pages.touch(object, ObjectJournal::default);
+        self.with_objects(|pages| {
+            let page = pages.get_or_insert(object, ObjectJournal::default);
             page.add(line, self.0.capacity.lines);
         });
     }
@@ -77,7 +77,7 @@ impl Journal {
     /// What is remembered of `object`, oldest first.
     #[must_use]
     pub fn read(&self, object: &ObjectRef) -> Vec<JournalLine> {
-        self.pages(|pages| {
+        self.with_objects(|pages| {
             let page = pages.get(object);
             page.map(|page| page.lines().cloned().collect())
                 .unwrap_or_default()
@@ -87,11 +87,11 @@ impl Journal {
     /// The objects of which anything is remembered, in order of their names.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectRef> {
-        self.pages(|pages| pages.keys().cloned().collect())
+        self.with_objects(|pages| pages.keys().cloned().collect())
     }
 
-    fn pages<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
-        act(&mut self.0.pages.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_objects<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
+        act(&mut self.0.objects.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         )
     }
 
-    fn said(text: &str) -> JournalEntry {
+    fn pushback(text: &str) -> JournalEntry {
         JournalEntry::Pushback {
             class: ErrorClass::Fault,
             message: text.to_owned(),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_that_was_quiet_for_longest_goes_first() {
+    fn least_recent_object_is_evicted_first() {
         let journal = journal(8, 2);
         for name in ["a", "b", "a", "c"] {
             journal.record(&object(name), JournalEntry::Started);
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_at_a_character() {
         let journal = journal(1, 1);
-        journal.record(&object("a"), said(&"ä".repeat(TEXT_LIMIT)));
+        journal.record(&object("a"), pushback(&"ä".repeat(TEXT_LIMIT)));
         let JournalEntry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry
         else {
             panic!("it was a pushback");

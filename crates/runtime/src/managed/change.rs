@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 
 use super::fields::{FieldSet, FieldStep};
-use super::{entries, text, union};
+use super::{entries, entry_text, union};
 
 /// The part of an object that one write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ const UNMANAGED: [&str; 4] = [
 /// of `manager` made `new`. Which part that write went to is told from what differs, as one write
 /// goes to one part only; if it is known, [`foreign_change_beside`] is exact.
 #[must_use]
-pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
+pub fn is_foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     let status = old.get("status") != new.get("status");
     let finalizers = old["metadata"].get("finalizers") != new["metadata"].get("finalizers");
     let part = match (status, finalizers, rest_differs(old, new)) {
@@ -42,26 +42,26 @@ pub fn foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
         (false, _, true) | (false, false, false) => ObjectPart::Main,
         (true, ..) => return true,
     };
-    foreign_change_beside(old, new, manager, part)
+    is_foreign_change_excluding(old, new, manager, part)
 }
 
 /// Whether anything differs between `old` and `new` that is no doing of `manager`, which wrote
 /// `part` in between.
 #[must_use]
-pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: ObjectPart) -> bool {
-    let (Some(old_owners), Some(new_owners)) = (Owners::of(old, manager), Owners::of(new, manager))
+pub fn is_foreign_change_excluding(old: &Value, new: &Value, manager: &str, part: ObjectPart) -> bool {
+    let (Some(old_owners), Some(new_owners)) = (Owners::from_object(old, manager), Owners::from_object(new, manager))
     else {
         return true;
     };
-    let owners = Pair {
-        old: old_owners.borrow(),
-        new: new_owners.borrow(),
+    let owners = OwnerChange {
+        old: old_owners.as_sets(),
+        new: new_owners.as_sets(),
     };
-    let changed = names(old, new).any(|name| match name {
+    let changed = member_names(old, new).any(|name| match name {
         "apiVersion" | "kind" => false,
         "metadata" => {
             let inner = owners.child(&FieldStep::field(name));
-            metadata(&old[name], &new[name], &inner, part)
+            metadata_differs(&old[name], &new[name], &inner, part)
         }
         _ if (name == "status") != (part == ObjectPart::Status)
             || part == ObjectPart::Finalizers =>
@@ -70,36 +70,36 @@ pub fn foreign_change_beside(old: &Value, new: &Value, manager: &str, part: Obje
         }
         _ => {
             let inner = owners.child(&FieldStep::field(name));
-            foreign(old.get(name), new.get(name), &inner)
+            is_foreign(old.get(name), new.get(name), &inner)
         }
     });
-    changed || held(&owners)
+    changed || has_new_owner(&owners)
 }
 
 /// Whether somebody has come to hold what we gave up. It looks as it did, but would be gone.
-fn held(owners: &Pair<'_>) -> bool {
-    let Pair { old, new } = owners;
-    let Some(given_up) = old.mine.filter(|mine| !mine.is_leaf()) else {
-        let ours_alone = old.mine.is_some() && old.theirs.is_none();
-        return ours_alone && new.mine.is_none() && new.theirs.is_some();
+fn has_new_owner(owners: &OwnerChange<'_>) -> bool {
+    let OwnerChange { old, new } = owners;
+    let Some(given_up) = old.own.filter(|mine| !mine.is_leaf()) else {
+        let ours_alone = old.own.is_some() && old.foreign.is_none();
+        return ours_alone && new.own.is_none() && new.foreign.is_some();
     };
-    given_up.steps().any(|(step, _)| held(&owners.child(step)))
+    given_up.steps().any(|(step, _)| has_new_owner(&owners.child(step)))
 }
 
 fn rest_differs(old: &Value, new: &Value) -> bool {
     let outside = |name: &&str| !matches!(*name, "metadata" | "status");
     let inside = |name: &&str| *name != "finalizers" && !BOOKKEEPING.contains(name);
     let (old_meta, new_meta) = (&old["metadata"], &new["metadata"]);
-    names(old, new)
+    member_names(old, new)
         .filter(outside)
         .any(|name| old.get(name) != new.get(name))
-        || names(old_meta, new_meta)
+        || member_names(old_meta, new_meta)
             .filter(inside)
             .any(|name| old_meta.get(name) != new_meta.get(name))
 }
 
-fn metadata(old: &Value, new: &Value, owners: &Pair<'_>, part: ObjectPart) -> bool {
-    names(old, new).any(|name| {
+fn metadata_differs(old: &Value, new: &Value, owners: &OwnerChange<'_>, part: ObjectPart) -> bool {
+    member_names(old, new).any(|name| {
         let (was, is) = (old.get(name), new.get(name));
         let ours = match part {
             ObjectPart::Main => true,
@@ -111,31 +111,31 @@ fn metadata(old: &Value, new: &Value, owners: &Pair<'_>, part: ObjectPart) -> bo
         } else if UNMANAGED.contains(&name) || !ours {
             was != is
         } else {
-            foreign(was, is, &owners.child(&FieldStep::field(name)))
+            is_foreign(was, is, &owners.child(&FieldStep::field(name)))
         }
     })
 }
 
 /// Whether the difference between `old` and `new`, both at one place, is somebody else's.
-fn foreign(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool {
+fn is_foreign(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>) -> bool {
     if old == new {
         return false;
     }
     match (old, new) {
         // Others had a share in what is gone, or we had none: then it was not we who removed it.
-        (_, None) => owners.old.theirs.is_some() || owners.old.mine.is_none(),
+        (_, None) => owners.old.foreign.is_some() || owners.old.own.is_none(),
         // The shell of what somebody emptied; the server removes one that we emptied.
-        (_, Some(new)) if is_empty(new) && owners.new.mine.is_none() => true,
-        (_, Some(Value::Object(_))) if !owners.whole() => {
+        (_, Some(new)) if is_empty(new) && owners.new.own.is_none() => true,
+        (_, Some(Value::Object(_))) if !owners.is_owned_whole() => {
             let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
-            names(old, new).any(|name| {
+            member_names(old, new).any(|name| {
                 let inner = owners.child(&FieldStep::field(name));
-                foreign(old.get(name), new.get(name), &inner)
+                is_foreign(old.get(name), new.get(name), &inner)
             })
         }
-        (_, Some(Value::Array(_))) if owners.any() && !owners.whole() => items(old, new, owners),
+        (_, Some(Value::Array(_))) if owners.is_owned() && !owners.is_owned_whole() => items_differ(old, new, owners),
         // What nobody owns is the server's: a default, an allocation.
-        (_, Some(_)) => owners.new.theirs.is_some() && owners.new.mine.is_none(),
+        (_, Some(_)) => owners.new.foreign.is_some() && owners.new.own.is_none(),
     }
 }
 
@@ -143,28 +143,28 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
 }
 
-fn items(old: Option<&Value>, new: Option<&Value>, owners: &Pair<'_>) -> bool {
+fn items_differ(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>) -> bool {
     let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
     let steps = owners.steps();
     let places = |list: &Value| -> Vec<Option<usize>> {
-        steps.iter().map(|step| step.place(list)).collect()
+        steps.iter().map(|step| step.position(list)).collect()
     };
     let (was, is) = (places(old), places(new));
     // An item no manager is known for cannot be compared by its keys: it must not have changed.
-    unnamed(old, &was) != unnamed(new, &is)
-        || reordered(&was, &is, |at| {
+    unmatched_items(old, &was) != unmatched_items(new, &is)
+        || is_reordered(&was, &is, |at| {
             owners
                 .new
-                .mine
+                .own
                 .is_some_and(|mine| mine.child(steps[at]).is_some())
         })
         || steps
             .iter()
-            .any(|step| foreign(step.of(old), step.of(new), &owners.child(step)))
+            .any(|step| is_foreign(step.resolve(old), step.resolve(new), &owners.child(step)))
 }
 
 /// The items at none of `places`.
-fn unnamed<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Value> {
+fn unmatched_items<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Value> {
     let mut named: Vec<usize> = places.iter().flatten().copied().collect();
     named.sort_unstable();
     let items = list.as_array().into_iter().flatten().enumerate();
@@ -175,7 +175,7 @@ fn unnamed<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Value> {
 }
 
 /// Whether items that stayed changed places with each other, other than all of ours among themselves.
-fn reordered(was: &[Option<usize>], is: &[Option<usize>], ours: impl Fn(usize) -> bool) -> bool {
+fn is_reordered(was: &[Option<usize>], is: &[Option<usize>], ours: impl Fn(usize) -> bool) -> bool {
     let mut stayed: Vec<(usize, usize, usize)> = was
         .iter()
         .zip(is)
@@ -186,7 +186,7 @@ fn reordered(was: &[Option<usize>], is: &[Option<usize>], ours: impl Fn(usize) -
     !stayed.is_sorted_by_key(|(_, is, _)| *is) && !stayed.iter().all(|(.., at)| ours(*at))
 }
 
-fn names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {
+fn member_names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {
     let of = |value: &'a Value| value.as_object().into_iter().flat_map(|it| it.keys());
     let added = of(new).filter(move |name| old.get(name.as_str()).is_none());
     of(old).chain(added).map(String::as_str)
@@ -194,64 +194,64 @@ fn names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a str> {
 
 /// What is ours and what is somebody else's in one state of an object.
 struct Owners {
-    mine: FieldSet,
-    theirs: FieldSet,
+    own: FieldSet,
+    foreign: FieldSet,
 }
 
 impl Owners {
-    fn of(object: &Value, manager: &str) -> Option<Self> {
+    fn from_object(object: &Value, manager: &str) -> Option<Self> {
         let (mine, theirs): (Vec<_>, Vec<_>) = entries(object)
             .iter()
-            .partition(|entry| text(entry, "manager") == manager);
+            .partition(|entry| entry_text(entry, "manager") == manager);
         Some(Self {
-            mine: union(mine.into_iter())?,
-            theirs: union(theirs.into_iter())?,
+            own: union(mine.into_iter())?,
+            foreign: union(theirs.into_iter())?,
         })
     }
 
-    fn borrow(&self) -> Shares<'_> {
-        Shares {
-            mine: Some(&self.mine),
-            theirs: Some(&self.theirs),
+    fn as_sets(&self) -> OwnerSets<'_> {
+        OwnerSets {
+            own: Some(&self.own),
+            foreign: Some(&self.foreign),
         }
     }
 }
 
 /// Who owns something at one place.
 #[derive(Clone, Copy)]
-struct Shares<'a> {
-    mine: Option<&'a FieldSet>,
-    theirs: Option<&'a FieldSet>,
+struct OwnerSets<'a> {
+    own: Option<&'a FieldSet>,
+    foreign: Option<&'a FieldSet>,
 }
 
 /// Who owned and who owns something at one place.
-struct Pair<'a> {
-    old: Shares<'a>,
-    new: Shares<'a>,
+struct OwnerChange<'a> {
+    old: OwnerSets<'a>,
+    new: OwnerSets<'a>,
 }
 
-impl<'a> Pair<'a> {
+impl<'a> OwnerChange<'a> {
     fn all(&self) -> impl Iterator<Item = &'a FieldSet> {
         let Self { old, new } = self;
-        [old.mine, old.theirs, new.mine, new.theirs]
+        [old.own, old.foreign, new.own, new.foreign]
             .into_iter()
             .flatten()
     }
 
     /// Whether anybody owns it or a part of it.
-    fn any(&self) -> bool {
+    fn is_owned(&self) -> bool {
         self.all().next().is_some()
     }
 
     /// Whether those who own it own it whole.
-    fn whole(&self) -> bool {
-        self.any() && self.all().all(FieldSet::is_leaf)
+    fn is_owned_whole(&self) -> bool {
+        self.is_owned() && self.all().all(FieldSet::is_leaf)
     }
 
     fn child(&self, step: &FieldStep) -> Self {
-        let of = |shares: Shares<'a>| Shares {
-            mine: shares.mine.and_then(|fields| fields.child(step)),
-            theirs: shares.theirs.and_then(|fields| fields.child(step)),
+        let of = |shares: OwnerSets<'a>| OwnerSets {
+            own: shares.own.and_then(|fields| fields.child(step)),
+            foreign: shares.foreign.and_then(|fields| fields.child(step)),
         };
         Self {
             old: of(self.old),
@@ -292,26 +292,26 @@ mod tests {
         let theirs = json!({"f:x": {}});
         let old = config_map(&json!({"a": "1", "x": "1"}), &json!({"f:a": {}}), &theirs);
         let new = config_map(&json!({"b": "2", "x": "1"}), &json!({"f:b": {}}), &theirs);
-        assert!(!foreign_change(&old, &new, "ours"));
+        assert!(!is_foreign_change(&old, &new, "ours"));
     }
 
     #[test]
-    fn a_change_of_theirs_beside_ours_is_foreign() {
+    fn foreign_change_next_to_own_is_foreign() {
         let (mine, theirs) = (json!({"f:a": {}}), json!({"f:x": {}}));
         let old = config_map(&json!({"a": "1", "x": "1"}), &mine, &theirs);
         let changed = config_map(&json!({"a": "2", "x": "2"}), &mine, &theirs);
-        assert!(foreign_change(&old, &changed, "ours"));
+        assert!(is_foreign_change(&old, &changed, "ours"));
         let removed = config_map(&json!({"a": "2"}), &mine, &json!({}));
-        assert!(foreign_change(&old, &removed, "ours"));
+        assert!(is_foreign_change(&old, &removed, "ours"));
     }
 
     #[test]
-    fn a_field_of_ours_that_they_took_is_foreign() {
+    fn lost_field_is_foreign() {
         let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
         let mut new = config_map(&json!({"a": "9"}), &json!({"f:b": {}}), &json!({"f:a": {}}));
-        assert!(foreign_change(&old, &new, "ours"));
+        assert!(is_foreign_change(&old, &new, "ours"));
         new["status"] = json!({"seen": true});
-        assert!(foreign_change_beside(
+        assert!(is_foreign_change_excluding(
             &old,
             &new,
             "ours",
@@ -327,14 +327,14 @@ mod tests {
             &json!({}),
         );
         let new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
-        assert!(!foreign_change_beside(&old, &new, "ours", ObjectPart::Main));
-        assert!(foreign_change_beside(
+        assert!(!is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
+        assert!(is_foreign_change_excluding(
             &old,
             &new,
             "ours",
             ObjectPart::Status
         ));
-        assert!(foreign_change_beside(
+        assert!(is_foreign_change_excluding(
             &old,
             &new,
             "ours",
@@ -347,7 +347,7 @@ mod tests {
         let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
         let mut new = config_map(&json!({"a": "2"}), &json!({"f:a": {}}), &json!({}));
         new["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert!(foreign_change(&old, &new, "ours"));
+        assert!(is_foreign_change(&old, &new, "ours"));
     }
 
     #[test]
@@ -356,22 +356,22 @@ mod tests {
         let old = config_map(&json!({}), &json!({}), &json!({}));
         let filled = json!({"list": [{"name": "c", "policy": "Always"}], "default": ["x"]});
         let new = config_map(&filled, &mine, &json!({}));
-        assert!(!foreign_change(&old, &new, "ours"));
+        assert!(!is_foreign_change(&old, &new, "ours"));
         // And its removal takes the filled-in fields with it.
         let gone = config_map(&json!({"default": ["x"]}), &json!({}), &json!({}));
-        assert!(!foreign_change(&new, &gone, "ours"));
+        assert!(!is_foreign_change(&new, &gone, "ours"));
     }
 
     #[test]
-    fn an_item_of_theirs_in_a_shared_list_is_foreign() {
+    fn foreign_item_in_a_shared_list_is_foreign() {
         let mine = json!({"f:list": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}}}});
         let theirs = json!({"f:list": {"k:{\"name\":\"d\"}": {".": {}, "f:name": {}}}});
         let old = config_map(&json!({"list": [{"name": "c"}]}), &mine, &json!({}));
         let both = json!({"list": [{"name": "c"}, {"name": "d"}]});
         let new = config_map(&both, &mine, &theirs);
-        assert!(foreign_change(&old, &new, "ours"));
+        assert!(is_foreign_change(&old, &new, "ours"));
         let swapped = json!({"list": [{"name": "d"}, {"name": "c"}]});
-        assert!(foreign_change(
+        assert!(is_foreign_change(
             &new,
             &config_map(&swapped, &mine, &theirs),
             "ours"
@@ -379,24 +379,24 @@ mod tests {
     }
 
     #[test]
-    fn what_we_gave_up_and_somebody_came_to_hold_is_foreign() {
+    fn released_field_with_a_new_owner_is_foreign() {
         let data = json!({"a": "1", "b": "1"});
         let mine = json!({"f:a": {}, "f:b": {}});
         let old = config_map(&data, &mine, &json!({}));
         let new = config_map(&data, &json!({"f:b": {}}), &json!({"f:a": {}}));
-        assert!(foreign_change(&old, &new, "ours"));
-        assert!(foreign_change_beside(&old, &new, "ours", ObjectPart::Main));
+        assert!(is_foreign_change(&old, &new, "ours"));
+        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
         // Who held it with us before has done nothing since.
         let shared = config_map(&data, &mine, &json!({"f:a": {}}));
-        assert!(!foreign_change(&shared, &new, "ours"));
+        assert!(!is_foreign_change(&shared, &new, "ours"));
     }
 
     #[test]
-    fn bookkeeping_alone_is_no_change() {
+    fn bookkeeping_is_not_a_change() {
         let old = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
         let mut new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({"f:a": {}}));
         new["metadata"]["resourceVersion"] = json!("7");
         new["metadata"]["generation"] = json!(2);
-        assert!(!foreign_change(&old, &new, "ours"));
+        assert!(!is_foreign_change(&old, &new, "ours"));
     }
 }

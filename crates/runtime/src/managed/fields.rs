@@ -34,7 +34,7 @@ impl FieldStep {
     /// The step to a list item that is known by the fields `names`.
     pub(crate) fn item<'a>(item: &Value, names: impl Iterator<Item = &'a str>) -> Option<Self> {
         names
-            .map(|name| Some((name.into(), ItemKey::of(item.get(name)?))))
+            .map(|name| Some((name.into(), ItemKey::from_value(item.get(name)?))))
             .collect::<Option<_>>()
             .map(Self::Item)
     }
@@ -47,13 +47,13 @@ impl FieldStep {
                 let keys: Map<String, Value> = serde_json::from_str(rest).ok()?;
                 let keys = keys.into_iter();
                 Some(Self::Item(
-                    keys.map(|(name, value)| (name.into(), ItemKey::of(&value)))
+                    keys.map(|(name, value)| (name.into(), ItemKey::from_value(&value)))
                         .collect(),
                 ))
             }
             "v" => {
                 let member: Value = serde_json::from_str(rest).ok()?;
-                Some(Self::Member(ItemKey::of(&member)))
+                Some(Self::Member(ItemKey::from_value(&member)))
             }
             "i" => rest.parse().ok().map(Self::Index),
             _ => None,
@@ -61,24 +61,24 @@ impl FieldStep {
     }
 
     /// What this step leads to in `value`.
-    pub(crate) fn of<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+    pub(crate) fn resolve<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Field(name) => value.get(&**name),
-            _ => value.as_array()?.get(self.place(value)?),
+            _ => value.as_array()?.get(self.position(value)?),
         }
     }
 
     /// Where in a list this step leads to.
-    pub(crate) fn place(&self, list: &Value) -> Option<usize> {
+    pub(crate) fn position(&self, list: &Value) -> Option<usize> {
         let mut items = list.as_array()?.iter();
         match self {
             Self::Field(_) => None,
             Self::Index(index) => Some(*index),
             Self::Item(keys) => items.position(|item| {
                 keys.iter()
-                    .all(|(name, wanted)| item.get(&**name).is_some_and(|it| wanted.is(it)))
+                    .all(|(name, wanted)| item.get(&**name).is_some_and(|it| wanted.matches(it)))
             }),
-            Self::Member(wanted) => items.position(|item| wanted.is(item)),
+            Self::Member(wanted) => items.position(|item| wanted.matches(item)),
         }
     }
 }
@@ -94,7 +94,7 @@ pub(crate) enum ItemKey {
 
 impl ItemKey {
     /// The scalar of a JSON value.
-    pub(crate) fn of(value: &Value) -> Self {
+    pub(crate) fn from_value(value: &Value) -> Self {
         match value {
             Value::String(text) => Self::Text(text.as_str().into()),
             other => Self::Other(other.to_string().into()),
@@ -102,11 +102,11 @@ impl ItemKey {
     }
 
     /// Whether it is that of `value`.
-    pub(crate) fn is(&self, value: &Value) -> bool {
+    pub(crate) fn matches(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(other)) => **text == **other,
             (Self::Text(_), _) | (_, Value::String(_)) => false,
-            (Self::Other(_), other) => *self == Self::of(other),
+            (Self::Other(_), other) => *self == Self::from_value(other),
         }
     }
 }
@@ -159,7 +159,7 @@ impl FieldSet {
 
     fn extract_members(&self, value: &Value) -> Value {
         let owned = self.inner.iter().filter_map(|(step, below)| match step {
-            FieldStep::Field(name) => Some((name.to_string(), below.extract(step.of(value)?))),
+            FieldStep::Field(name) => Some((name.to_string(), below.extract(step.resolve(value)?))),
             _ => None,
         });
         Value::Object(owned.collect())
@@ -171,7 +171,7 @@ impl FieldSet {
             .inner
             .iter()
             .filter_map(|(step, below)| {
-                let place = step.place(list)?;
+                let place = step.position(list)?;
                 Some((place, below.extract(list.get(place)?)))
             })
             .collect();
@@ -194,11 +194,11 @@ mod tests {
     fn every_sort_of_step_leads_somewhere() {
         let list = json!([{"name": "a", "port": 80}, {"name": "b"}]);
         let by_key = FieldStep::parse(r#"k:{"name":"b"}"#).expect("a step");
-        assert_eq!(by_key.of(&list), Some(&json!({"name": "b"})));
+        assert_eq!(by_key.resolve(&list), Some(&json!({"name": "b"})));
         let by_place = FieldStep::parse("i:0").expect("a step");
-        assert_eq!(by_place.of(&list), Some(&list[0]));
+        assert_eq!(by_place.resolve(&list), Some(&list[0]));
         let member = FieldStep::parse(r#"v:"x""#).expect("a step");
-        assert_eq!(member.of(&json!(["y", "x"])), Some(&json!("x")));
+        assert_eq!(member.resolve(&json!(["y", "x"])), Some(&json!("x")));
         assert_eq!(FieldStep::parse("z:1"), None);
         assert_eq!(FieldStep::parse("plain"), None);
     }

@@ -5,20 +5,20 @@
 
 use std::time::Duration;
 
-const END: u32 = u32::MAX;
+const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
     prev: u32,
     next: u32,
     /// `None`: not in the list.
-    entered: Option<Duration>,
+    entered_at: Option<Duration>,
 }
 
-const OUT: Link = Link {
-    prev: END,
-    next: END,
-    entered: None,
+const UNLINKED: Link = Link {
+    prev: NIL,
+    next: NIL,
+    entered_at: None,
 };
 
 #[derive(Debug)]
@@ -28,17 +28,17 @@ pub(super) struct SlotList {
     tail: u32,
     len: usize,
     /// The sum of all entry times, so that the sum of all ages costs nothing.
-    entered: Duration,
+    entered_sum: Duration,
 }
 
 impl SlotList {
     pub(super) const fn new() -> Self {
         Self {
             links: Vec::new(),
-            head: END,
-            tail: END,
+            head: NIL,
+            tail: NIL,
             len: 0,
-            entered: Duration::ZERO,
+            entered_sum: Duration::ZERO,
         }
     }
 
@@ -49,14 +49,14 @@ impl SlotList {
     /// The slot that has been in for longest, and since when.
     #[inline]
     pub(super) fn front(&self) -> Option<(u32, Duration)> {
-        let entered = self.at(self.head).entered?;
+        let entered = self.link(self.head).entered_at?;
         Some((self.head, entered))
     }
 
     /// The sum of the ages of all.
-    pub(super) fn ages(&self, now: Duration) -> Duration {
+    pub(super) fn total_age(&self, now: Duration) -> Duration {
         let count = u32::try_from(self.len).unwrap_or(u32::MAX);
-        now.saturating_mul(count).saturating_sub(self.entered)
+        now.saturating_mul(count).saturating_sub(self.entered_sum)
     }
 
     /// First in, first.
@@ -64,9 +64,9 @@ impl SlotList {
         let mut at = self.head;
         std::iter::from_fn(move || {
             let slot = at;
-            let link = self.at(slot);
+            let link = self.link(slot);
             at = link.next;
-            Some((slot, link.entered?))
+            Some((slot, link.entered_at?))
         })
     }
 
@@ -75,46 +75,46 @@ impl SlotList {
     pub(super) fn push_back(&mut self, slot: u32, now: Duration) {
         let index = slot as usize;
         if self.links.len() <= index {
-            self.links.resize(index + 1, OUT);
+            self.links.resize(index + 1, UNLINKED);
         }
-        if self.links[index].entered.is_some() {
+        if self.links[index].entered_at.is_some() {
             return;
         }
         self.links[index] = Link {
             prev: self.tail,
-            next: END,
-            entered: Some(now),
+            next: NIL,
+            entered_at: Some(now),
         };
         match self.tail {
-            END => self.head = slot,
+            NIL => self.head = slot,
             tail => self.links[tail as usize].next = slot,
         }
         self.tail = slot;
         self.len += 1;
-        self.entered = self.entered.saturating_add(now);
+        self.entered_sum = self.entered_sum.saturating_add(now);
     }
 
     /// Takes `slot` out, if it is in.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
-        let link = self.at(slot);
-        let Some(entered) = link.entered else { return };
+        let link = self.link(slot);
+        let Some(entered) = link.entered_at else { return };
         match link.prev {
-            END => self.head = link.next,
+            NIL => self.head = link.next,
             prev => self.links[prev as usize].next = link.next,
         }
         match link.next {
-            END => self.tail = link.prev,
+            NIL => self.tail = link.prev,
             next => self.links[next as usize].prev = link.prev,
         }
-        self.links[slot as usize] = OUT;
+        self.links[slot as usize] = UNLINKED;
         self.len -= 1;
-        self.entered = self.entered.saturating_sub(entered);
+        self.entered_sum = self.entered_sum.saturating_sub(entered);
     }
 
     #[inline]
-    fn at(&self, slot: u32) -> Link {
-        self.links.get(slot as usize).copied().unwrap_or(OUT)
+    fn link(&self, slot: u32) -> Link {
+        self.links.get(slot as usize).copied().unwrap_or(UNLINKED)
     }
 }
 
@@ -144,7 +144,7 @@ mod tests {
                 prop_assert!(fifo.iter().eq(model.iter().copied()));
                 prop_assert_eq!(fifo.len(), model.len());
                 let ages: Duration = model.iter().map(|entry| now - entry.1).sum();
-                prop_assert_eq!(fifo.ages(now), ages);
+                prop_assert_eq!(fifo.total_age(now), ages);
             }
         }
     }

@@ -11,96 +11,96 @@ use super::turns::{LaneReadiness, LaneScheduler};
 use super::{Lane, QueueConfig};
 
 #[derive(Debug)]
-struct Line {
+struct LaneQueue {
     fifo: SlotList,
     meter: Option<RateMeter>,
     /// Keys for which this is the most urgent of the lanes they are in.
     depth: usize,
 }
 
-impl Line {
+impl LaneQueue {
     /// Since when, or from when on, the head can be served: a paced head is not late before its pace
     /// lets it go.
     #[inline]
-    fn ready(&self) -> Option<Duration> {
+    fn ready_at(&self) -> Option<Duration> {
         let (_, entered) = self.fifo.front()?;
-        let pace = self.meter.as_ref().map_or(Duration::ZERO, RateMeter::ready);
+        let pace = self.meter.as_ref().map_or(Duration::ZERO, RateMeter::ready_at);
         Some(entered.max(pace))
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Lanes {
-    lines: [Line; Lane::ALL.len()],
-    turns: LaneScheduler,
+    queues: [LaneQueue; Lane::ALL.len()],
+    scheduler: LaneScheduler,
 }
 
 impl Lanes {
     pub(super) fn new(config: &QueueConfig) -> Self {
-        let line = |lane: Lane| Line {
+        let line = |lane: Lane| LaneQueue {
             fifo: SlotList::new(),
             meter: config.lane(lane).pace.map(RateMeter::new),
             depth: 0,
         };
         Self {
-            lines: Lane::ALL.map(line),
-            turns: LaneScheduler::new(config),
+            queues: Lane::ALL.map(line),
+            scheduler: LaneScheduler::new(config),
         }
     }
 
     #[inline]
-    pub(super) fn join(&mut self, slot: u32, lane: Lane, now: Duration) {
-        let line = &mut self.lines[lane.index()];
+    pub(super) fn enqueue(&mut self, slot: u32, lane: Lane, now: Duration) {
+        let line = &mut self.queues[lane.index()];
         line.fifo.push_back(slot, now);
         line.depth += 1;
     }
 
     /// Also joins the more urgent lane `to`.
     pub(super) fn promote(&mut self, slot: u32, from: Lane, to: Lane, now: Duration) {
-        self.lines[from.index()].depth -= 1;
-        self.join(slot, to, now);
+        self.queues[from.index()].depth -= 1;
+        self.enqueue(slot, to, now);
     }
 
     /// Leaves every lane. `lane` is the most urgent it was in.
     #[inline]
-    pub(super) fn leave(&mut self, slot: u32, lane: Lane) {
-        self.lines[lane.index()].depth -= 1;
-        for line in &mut self.lines {
+    pub(super) fn remove(&mut self, slot: u32, lane: Lane) {
+        self.queues[lane.index()].depth -= 1;
+        for line in &mut self.queues {
             line.fifo.remove(slot);
         }
     }
 
     /// The slot to serve now. It stays in line until it leaves.
     #[inline]
-    pub(super) fn pick(&mut self, now: Duration) -> Option<u32> {
+    pub(super) fn select(&mut self, now: Duration) -> Option<u32> {
         let mut ready = LaneReadiness::default();
-        for (ready, line) in ready.iter_mut().zip(&self.lines) {
-            *ready = line.ready().filter(|ready| *ready <= now);
+        for (ready, line) in ready.iter_mut().zip(&self.queues) {
+            *ready = line.ready_at().filter(|ready| *ready <= now);
         }
-        let lane = self.turns.take(&ready, now)?;
-        let line = &mut self.lines[lane.index()];
+        let lane = self.scheduler.select(&ready, now)?;
+        let line = &mut self.queues[lane.index()];
         if let Some(meter) = &mut line.meter {
-            meter.take(now);
+            meter.record(now);
         }
         line.fifo.front().map(|(slot, _)| slot)
     }
 
     /// From when on `pick` gives something.
     pub(super) fn next_ready(&self) -> Option<Duration> {
-        self.lines.iter().filter_map(Line::ready).min()
+        self.queues.iter().filter_map(LaneQueue::ready_at).min()
     }
 
     pub(super) fn depth(&self, lane: Lane) -> usize {
-        self.lines[lane.index()].depth
+        self.queues[lane.index()].depth
     }
 
     /// Since when the head of `lane` has been in it.
     pub(super) fn head(&self, lane: Lane) -> Option<Duration> {
-        self.lines[lane.index()].fifo.front().map(|head| head.1)
+        self.queues[lane.index()].fifo.front().map(|head| head.1)
     }
 
     /// Those for which `lane` may be the most urgent, first in first.
     pub(super) fn iter(&self, lane: Lane) -> impl Iterator<Item = (u32, Duration)> + '_ {
-        self.lines[lane.index()].fifo.iter()
+        self.queues[lane.index()].fifo.iter()
     }
 }

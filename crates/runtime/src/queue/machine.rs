@@ -12,16 +12,16 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     pub(super) fn advance(&mut self, now: Duration) {
         while let Some(slot) = self.timers.pop(now) {
             let entry = self.slots.get(slot);
-            let due = entry.and_then(|entry| entry.obligation.as_deref().copied());
+            let due = entry.and_then(|entry| entry.scheduled.as_deref().copied());
             let due = due.expect("a timer belongs to an obligation");
-            self.event(slot, due.lane, due.reason, RunCause::Due, due.due);
+            self.push_event(slot, due.lane, due.reason, RunCause::Due, due.due);
             if let Some(entry) = self.slots.get_mut(slot) {
-                entry.obligation = None;
+                entry.scheduled = None;
             }
         }
     }
 
-    pub(super) fn event(
+    pub(super) fn push_event(
         &mut self,
         slot: u32,
         lane: Lane,
@@ -30,18 +30,18 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         now: Duration,
     ) -> bool {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
-        let before = entry.unserved.as_ref().map(|unserved| unserved.lane);
-        let lane_now = entry.note(lane, reason, by, now);
+        let before = entry.pending.as_ref().map(|unserved| unserved.lane);
+        let lane_now = entry.record_event(lane, reason, by, now);
         match (entry.state, before) {
             (KeyState::Queued, Some(from)) if lane_now < from => {
                 self.lanes.promote(slot, from, lane_now, now);
             }
-            (KeyState::Waiting, _) if by == RunCause::Due || entry.admits_event() => {
-                if let Some(obligation) = &entry.obligation {
+            (KeyState::Waiting, _) if by == RunCause::Due || entry.admit_event() => {
+                if let Some(obligation) = &entry.scheduled {
                     self.waits.sub(obligation.reason);
                 }
                 entry.state = KeyState::Queued;
-                self.lanes.join(slot, lane_now, now);
+                self.lanes.enqueue(slot, lane_now, now);
             }
             _ => {}
         }
@@ -49,20 +49,20 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     }
 
     /// Where a key goes whose run is over: in line, to wait, or to rest.
-    pub(super) fn settle(&mut self, slot: u32, now: Duration) {
+    pub(super) fn place_after_run(&mut self, slot: u32, now: Duration) {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
-        let unserved = entry.unserved.as_ref().map(|it| (it.lane, it.by));
+        let unserved = entry.pending.as_ref().map(|it| (it.lane, it.by));
         if unserved.is_some_and(|(_, by)| by == RunCause::Due) {
-            entry.obligation = None;
+            entry.scheduled = None;
         }
         match unserved {
-            Some((lane, _)) if entry.admits_event() => {
+            Some((lane, _)) if entry.admit_event() => {
                 entry.state = KeyState::Queued;
-                self.lanes.join(slot, lane, now);
+                self.lanes.enqueue(slot, lane, now);
             }
             _ => entry.state = KeyState::Waiting,
         }
-        match &entry.obligation {
+        match &entry.scheduled {
             Some(obligation) => {
                 self.timers.set(slot, obligation.due);
                 if entry.state == KeyState::Waiting {

@@ -93,7 +93,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     pub fn push(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) -> bool {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
-        self.event(slot, lane, reason, RunCause::Event, now)
+        self.push_event(slot, lane, reason, RunCause::Event, now)
     }
 
     /// Ends the wait of a key whatever its hold: what it waited for is here. A key that runs will run
@@ -101,36 +101,36 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     pub fn release(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
-        self.event(slot, lane, reason, RunCause::Due, now);
+        self.push_event(slot, lane, reason, RunCause::Due, now);
         let entry = self.slots.get_mut(slot).expect("it was just found");
         if entry.state == KeyState::Queued {
-            entry.obligation = None;
+            entry.scheduled = None;
             self.timers.clear(slot);
         }
     }
 
     /// What a failing key failed on may have changed: under [`WaitPolicy::SingleUseBody`] an event may run it again,
     /// although one did already.
-    pub fn renew(&mut self, key: &K) {
+    pub fn reset_event_allowance(&mut self, key: &K) {
         let slot = self.slots.find(key);
         let entry = slot.and_then(|slot| self.slots.get_mut(slot));
-        if let Some(obligation) = entry.and_then(|entry| entry.obligation.as_mut()) {
-            obligation.renew();
+        if let Some(obligation) = entry.and_then(|entry| entry.scheduled.as_mut()) {
+            obligation.reset_event_allowance();
         }
     }
 
     /// The key to run now, if there is one.
     pub fn pop(&mut self, now: Duration) -> Option<Dispatch<K>> {
         self.advance(now);
-        let slot = self.lanes.pick(now)?;
+        let slot = self.lanes.select(now)?;
         let entry = self.slots.get_mut(slot)?;
-        let unserved = entry.unserved.take().expect("a key in line has events");
+        let unserved = entry.pending.take().expect("a key in line has events");
         self.runs += 1;
         entry.state = KeyState::Running {
             run: self.runs,
             forgotten: false,
         };
-        self.lanes.leave(slot, unserved.lane);
+        self.lanes.remove(slot, unserved.lane);
         self.timers.clear(slot);
         self.running.push_back(slot, now);
         Some(Dispatch {
@@ -147,7 +147,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     }
 
     /// A run is over. False if the ticket is not of a run that is going on; nothing happens then.
-    pub fn finish(&mut self, ticket: RunTicket, next: NextRun, now: Duration) -> bool {
+    pub fn complete(&mut self, ticket: RunTicket, next: NextRun, now: Duration) -> bool {
         self.advance(now);
         let Some(entry) = self.slots.get_mut(ticket.slot) else {
             return false;
@@ -159,31 +159,31 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
             return false;
         }
         self.running.remove(ticket.slot);
-        let before = entry.obligation.take();
-        entry.obligation = if forgotten {
+        let before = entry.scheduled.take();
+        entry.scheduled = if forgotten {
             None
         } else {
-            ScheduledRun::after(before, next)
+            ScheduledRun::after_run(before, next)
         };
-        self.settle(ticket.slot, now);
+        self.place_after_run(ticket.slot, now);
         true
     }
 
     /// The object is gone, and with it everything known of its key. A run that goes on ends without
     /// consequence; an event after this begins anew.
-    pub fn forget(&mut self, key: &K) {
+    pub fn remove(&mut self, key: &K) {
         let Some(slot) = self.slots.find(key) else {
             return;
         };
         let entry = self.slots.get_mut(slot).expect("it was just found");
-        let unserved = entry.unserved.take();
-        let obligation = entry.obligation.take();
+        let unserved = entry.pending.take();
+        let obligation = entry.scheduled.take();
         if let KeyState::Running { forgotten, .. } = &mut entry.state {
             *forgotten = true;
             return;
         }
         match (entry.state, unserved, obligation) {
-            (KeyState::Queued, Some(unserved), _) => self.lanes.leave(slot, unserved.lane),
+            (KeyState::Queued, Some(unserved), _) => self.lanes.remove(slot, unserved.lane),
             (_, _, Some(obligation)) => self.waits.sub(obligation.reason),
             _ => {}
         }
@@ -241,7 +241,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     /// For how long all runs together have been going on.
     #[must_use]
     pub fn unfinished(&self, now: Duration) -> Duration {
-        self.running.ages(now)
+        self.running.total_age(now)
     }
 
     /// Keys that are not idle.

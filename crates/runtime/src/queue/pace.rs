@@ -31,11 +31,11 @@ impl RateMeter {
     }
 
     /// Since when, or from when on, one more may go.
-    pub(super) fn ready(&self) -> Duration {
+    pub(super) fn ready_at(&self) -> Duration {
         self.full.saturating_sub(self.burst)
     }
 
-    pub(super) fn take(&mut self, now: Duration) {
+    pub(super) fn record(&mut self, now: Duration) {
         self.full = self.full.max(now) + self.interval;
     }
 }
@@ -48,7 +48,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_faster_than_the_pace_and_never_slower(
+        fn rate_is_never_faster_or_slower_than_configured(
             per_second in 1_u32..200,
             burst in 1_u32..50,
             gaps in prop::collection::vec(0_u64..100, 1..40),
@@ -58,12 +58,12 @@ mod tests {
             let (mut now, mut taken) = (Duration::ZERO, Vec::new());
             for gap in gaps {
                 now += Duration::from_millis(gap);
-                while meter.ready() <= now {
-                    meter.take(now);
+                while meter.ready_at() <= now {
+                    meter.record(now);
                     taken.push(now);
                 }
                 // Whoever comes back when told may go.
-                prop_assert!(meter.ready() <= now + interval);
+                prop_assert!(meter.ready_at() <= now + interval);
             }
             for (i, from) in taken.iter().enumerate() {
                 for (j, to) in taken.iter().enumerate().skip(i) {
@@ -81,9 +81,9 @@ mod tests {
             burst: 10,
         });
         for _ in 0..10 {
-            assert!(meter.ready() <= Duration::ZERO);
-            meter.take(Duration::ZERO);
+            assert!(meter.ready_at() <= Duration::ZERO);
+            meter.record(Duration::ZERO);
         }
-        assert_eq!(meter.ready(), Duration::from_millis(10));
+        assert_eq!(meter.ready_at(), Duration::from_millis(10));
     }
 }

@@ -6,26 +6,26 @@ use super::RunReason;
 
 /// How many reasons are kept for one run. More are counted, not kept: the reconcile looks at the
 /// whole object anyway.
-const KEPT: usize = 8;
+const MAX_REASONS: usize = 8;
 
 /// Why a key is to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReasons {
     // Most runs have one reason: it costs no allocation.
     first: Option<RunReason>,
-    more: Option<Box<More>>,
+    overflow: Option<Box<More>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct More {
     reasons: Vec<RunReason>,
-    left_out: u32,
+    omitted: u32,
 }
 
 impl RunReasons {
     /// The reasons, in the order they came.
     pub fn iter(&self) -> impl Iterator<Item = RunReason> + '_ {
-        let more = self.more.iter().flat_map(|more| &more.reasons);
+        let more = self.overflow.iter().flat_map(|more| &more.reasons);
         self.first.iter().chain(more).copied()
     }
 
@@ -38,7 +38,7 @@ impl RunReasons {
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        let more = self.more.as_ref().map_or(0, |more| more.reasons.len());
+        let more = self.overflow.as_ref().map_or(0, |more| more.reasons.len());
         usize::from(self.first.is_some()) + more
     }
 
@@ -50,12 +50,12 @@ impl RunReasons {
 
     /// How many notes were left out because the set was full.
     #[must_use]
-    pub fn left_out(&self) -> u32 {
-        self.more.as_ref().map_or(0, |more| more.left_out)
+    pub fn omitted(&self) -> u32 {
+        self.overflow.as_ref().map_or(0, |more| more.omitted)
     }
 
     #[inline]
-    pub(super) fn note(&mut self, reason: RunReason) {
+    pub(super) fn add(&mut self, reason: RunReason) {
         if self.first.is_none() {
             self.first = Some(reason);
             return;
@@ -63,12 +63,12 @@ impl RunReasons {
         if self.contains(reason) {
             return;
         }
-        let more = self.more.get_or_insert_default();
+        let more = self.overflow.get_or_insert_default();
         // The first is one of them.
-        if more.reasons.len() + 1 < KEPT {
+        if more.reasons.len() + 1 < MAX_REASONS {
             more.reasons.push(reason);
         } else {
-            more.left_out = more.left_out.saturating_add(1);
+            more.omitted = more.omitted.saturating_add(1);
         }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Display for RunReasons {
             let comma = if i == 0 { "" } else { "," };
             write!(f, "{comma}{reason}")?;
         }
-        match self.left_out() {
+        match self.omitted() {
             0 => Ok(()),
             more => write!(f, ",+{more}"),
         }
@@ -98,7 +98,7 @@ mod tests {
             RunReason::Input("Pod"),
             RunReason::Changed,
         ] {
-            reasons.note(reason);
+            reasons.add(reason);
         }
         assert_eq!(reasons.to_string(), "Changed,Input(Pod)");
     }
@@ -108,9 +108,9 @@ mod tests {
         let kinds = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
         let mut reasons = RunReasons::default();
         for kind in kinds {
-            reasons.note(RunReason::Input(kind));
+            reasons.add(RunReason::Input(kind));
         }
-        assert_eq!((reasons.len(), reasons.left_out()), (8, 2));
+        assert_eq!((reasons.len(), reasons.omitted()), (8, 2));
         assert!(reasons.to_string().ends_with(",Input(h),+2"));
     }
 }

@@ -39,18 +39,18 @@ pub(super) struct ScheduledRun {
     pub(super) reason: RunReason,
     pub(super) hold: WaitPolicy,
     /// The one event that may come first has come.
-    pub(super) spent: bool,
+    pub(super) event_used: bool,
 }
 
 impl ScheduledRun {
     /// What is to be done after a run that ended with `next`, before which `before` was to be done.
     #[inline]
-    pub(super) fn after(before: Option<Box<Self>>, next: NextRun) -> Option<Box<Self>> {
-        let spent = |before: Box<Self>| before.hold == WaitPolicy::Once && before.spent;
+    pub(super) fn after_run(before: Option<Box<Self>>, next: NextRun) -> Option<Box<Self>> {
+        let spent = |before: Box<Self>| before.hold == WaitPolicy::OneEvent && before.event_used;
         match next {
             NextRun::Idle => None,
             NextRun::Keep => before,
-            NextRun::At {
+            NextRun::Scheduled {
                 due,
                 lane,
                 reason,
@@ -62,22 +62,22 @@ impl ScheduledRun {
                 hold,
                 // Were it renewed by the very run that used it up, events could run a failing key
                 // without end.
-                spent: hold == WaitPolicy::Once && before.is_some_and(spent),
+                event_used: hold == WaitPolicy::OneEvent && before.is_some_and(spent),
             })),
         }
     }
 
     /// Lets one more event run the key.
-    pub(super) fn renew(&mut self) {
-        self.spent = false;
+    pub(super) fn reset_event_allowance(&mut self) {
+        self.event_used = false;
     }
 
     #[inline]
-    fn admits(&mut self) -> bool {
+    fn admit_event(&mut self) -> bool {
         match self.hold {
-            WaitPolicy::Open => true,
-            WaitPolicy::Once => !std::mem::replace(&mut self.spent, true),
-            WaitPolicy::Shut => false,
+            WaitPolicy::AnyEvent => true,
+            WaitPolicy::OneEvent => !std::mem::replace(&mut self.event_used, true),
+            WaitPolicy::NoEvent => false,
         }
     }
 }
@@ -87,21 +87,21 @@ pub(super) struct Slot<K> {
     pub(super) key: K,
     hash: u32,
     pub(super) state: KeyState,
-    pub(super) unserved: Option<PendingEvents>,
+    pub(super) pending: Option<PendingEvents>,
     // Seldom there, and large.
-    pub(super) obligation: Option<Box<ScheduledRun>>,
+    pub(super) scheduled: Option<Box<ScheduledRun>>,
 }
 
 impl<K> Slot<K> {
     /// Remembers an event, and says which is now the most urgent lane.
-    pub(super) fn note(
+    pub(super) fn record_event(
         &mut self,
         lane: Lane,
         reason: RunReason,
         by: RunCause,
         now: Duration,
     ) -> Lane {
-        let unserved = self.unserved.get_or_insert_with(|| PendingEvents {
+        let unserved = self.pending.get_or_insert_with(|| PendingEvents {
             since: now,
             lane,
             reasons: RunReasons::default(),
@@ -111,51 +111,51 @@ impl<K> Slot<K> {
         unserved.since = unserved.since.min(now);
         unserved.lane = unserved.lane.min(lane);
         unserved.by = unserved.by.max(by);
-        unserved.reasons.note(reason);
+        unserved.reasons.add(reason);
         unserved.lane
     }
 
     /// Whether an event may run the key now, which may use up its allowance.
-    pub(super) fn admits_event(&mut self) -> bool {
-        self.obligation.as_mut().is_none_or(|it| it.admits())
+    pub(super) fn admit_event(&mut self) -> bool {
+        self.scheduled.as_mut().is_none_or(|it| it.admit_event())
     }
 }
 
 /// Where a key is. The hash is kept beside it, so that neither growing the table nor leaving it reads
 /// a key.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct TableEntry {
     hash: u32,
     slot: u32,
 }
 
 /// How many keys leave the table together: each is a miss of the cache, and together they overlap.
-const TOGETHER: usize = 8;
+const REMOVE_BATCH: usize = 8;
 
 /// The table takes the bucket from the low bits and a tag from the high ones.
-fn spread(hash: u32) -> u64 {
+fn spread_hash(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
 #[derive(Debug)]
 pub(super) struct Slots<K> {
     /// Only asked for one key at a time, never iterated: its order is random.
-    places: HashTable<Place>,
+    entries: HashTable<TableEntry>,
     hasher: DefaultHashBuilder,
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
     /// Slots that are empty, but still have their place in the table.
-    leaving: Vec<Place>,
+    removed: Vec<TableEntry>,
 }
 
 impl<K: Clone + Eq + Hash> Slots<K> {
     pub(super) fn new() -> Self {
         Self {
-            places: HashTable::new(),
+            entries: HashTable::new(),
             hasher: DefaultHashBuilder::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            leaving: Vec::with_capacity(TOGETHER),
+            removed: Vec::with_capacity(REMOVE_BATCH),
         }
     }
 
@@ -189,20 +189,20 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             return;
         };
         *entry = None;
-        self.leaving.push(Place { hash, slot });
-        if self.leaving.len() >= TOGETHER {
-            self.leave();
+        self.removed.push(TableEntry { hash, slot });
+        if self.removed.len() >= REMOVE_BATCH {
+            self.flush_removed();
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len() - self.leaving.len()
+        self.entries.len() - self.removed.len()
     }
 
-    fn leave(&mut self) {
-        for gone in self.leaving.drain(..) {
-            let same = |place: &Place| place.slot == gone.slot;
-            if let Ok(place) = self.places.find_entry(spread(gone.hash), same) {
+    fn flush_removed(&mut self) {
+        for gone in self.removed.drain(..) {
+            let same = |place: &TableEntry| place.slot == gone.slot;
+            if let Ok(place) = self.entries.find_entry(spread_hash(gone.hash), same) {
                 place.remove();
             }
             self.free.push(gone.slot);
@@ -215,10 +215,10 @@ impl<K: Clone + Eq + Hash> Slots<K> {
     }
 
     fn find_hashed(&self, key: &K, hash: u32) -> Option<u32> {
-        let same = |place: &Place| {
+        let same = |place: &TableEntry| {
             place.hash == hash && self.get(place.slot).is_some_and(|slot| slot.key == *key)
         };
-        self.places.find(spread(hash), same).map(|place| place.slot)
+        self.entries.find(spread_hash(hash), same).map(|place| place.slot)
     }
 
     fn insert(&mut self, key: K, hash: u32) -> u32 {
@@ -226,8 +226,8 @@ impl<K: Clone + Eq + Hash> Slots<K> {
             key,
             hash,
             state: KeyState::Waiting,
-            unserved: None,
-            obligation: None,
+            pending: None,
+            scheduled: None,
         });
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -239,9 +239,9 @@ impl<K: Clone + Eq + Hash> Slots<K> {
                 u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 keys at once")
             }
         };
-        let place = Place { hash, slot };
-        self.places
-            .insert_unique(spread(hash), place, |place| spread(place.hash));
+        let place = TableEntry { hash, slot };
+        self.entries
+            .insert_unique(spread_hash(hash), place, |place| spread_hash(place.hash));
         slot
     }
 }

@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
             Some(RunningKey {
                 key: entry.key.clone(),
                 running: now.saturating_sub(started),
-                again: entry.unserved.is_some(),
+                again: entry.pending.is_some(),
             })
         })
     }
@@ -84,7 +84,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         self.lanes.iter(lane).filter_map(move |(slot, _)| {
             let entry = self.slots.get(slot)?;
             // A key that moved up has a place in both lanes.
-            let unserved = entry.unserved.as_ref().filter(|it| it.lane == lane)?;
+            let unserved = entry.pending.as_ref().filter(|it| it.lane == lane)?;
             Some(QueuedKey {
                 key: entry.key.clone(),
                 lane,
@@ -107,10 +107,10 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
             .filter_map(|(due, _, entry)| {
                 Some(WaitingKey {
                     key: entry.key.clone(),
-                    reason: entry.obligation.as_ref()?.reason,
+                    reason: entry.scheduled.as_ref()?.reason,
                     remaining: due.saturating_sub(now),
                     kept: entry
-                        .unserved
+                        .pending
                         .as_ref()
                         .map(|unserved| unserved.reasons.clone())
                         .unwrap_or_default(),

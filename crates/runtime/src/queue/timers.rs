@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-const OUT: u32 = u32::MAX;
+const UNSET: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
@@ -19,7 +19,7 @@ struct Timer {
 pub(super) struct Timers {
     heap: Vec<Timer>,
     /// Where in the heap each slot's timer stands.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     set: u64,
 }
 
@@ -37,8 +37,8 @@ impl Timers {
     /// Sets the timer of `slot`, in the place of the one it had.
     pub(super) fn set(&mut self, slot: u32, due: Duration) {
         self.clear(slot);
-        if self.places.len() <= slot as usize {
-            self.places.resize(slot as usize + 1, OUT);
+        if self.positions.len() <= slot as usize {
+            self.positions.resize(slot as usize + 1, UNSET);
         }
         self.set += 1;
         let place = self.heap.len();
@@ -47,17 +47,17 @@ impl Timers {
             set: self.set,
             slot,
         });
-        self.moved(place);
-        self.up(place);
+        self.update_position(place);
+        self.sift_up(place);
     }
 
     /// Takes the timer of `slot` out, if it has one.
     #[inline]
     pub(super) fn clear(&mut self, slot: u32) {
-        let Some(&place) = self.places.get(slot as usize) else {
+        let Some(&place) = self.positions.get(slot as usize) else {
             return;
         };
-        if place != OUT {
+        if place != UNSET {
             self.remove(place as usize);
         }
     }
@@ -77,16 +77,16 @@ impl Timers {
         let last = self.heap.len() - 1;
         self.heap.swap(place, last);
         if let Some(timer) = self.heap.pop() {
-            self.places[timer.slot as usize] = OUT;
+            self.positions[timer.slot as usize] = UNSET;
         }
         if place < last {
-            self.moved(place);
-            self.up(place);
-            self.down(place);
+            self.update_position(place);
+            self.sift_up(place);
+            self.sift_down(place);
         }
     }
 
-    fn up(&mut self, mut place: usize) {
+    fn sift_up(&mut self, mut place: usize) {
         while place > 0 {
             let parent = (place - 1) / 2;
             if self.heap[parent] <= self.heap[place] {
@@ -97,7 +97,7 @@ impl Timers {
         }
     }
 
-    fn down(&mut self, mut place: usize) {
+    fn sift_down(&mut self, mut place: usize) {
         loop {
             let left = 2 * place + 1;
             if left >= self.heap.len() {
@@ -116,13 +116,13 @@ impl Timers {
 
     fn swap(&mut self, a: usize, b: usize) {
         self.heap.swap(a, b);
-        self.moved(a);
-        self.moved(b);
+        self.update_position(a);
+        self.update_position(b);
     }
 
-    fn moved(&mut self, place: usize) {
+    fn update_position(&mut self, place: usize) {
         let slot = self.heap[place].slot as usize;
-        self.places[slot] = u32::try_from(place).expect("as many timers as slots, which are u32");
+        self.positions[slot] = u32::try_from(place).expect("as many timers as slots, which are u32");
     }
 }
 

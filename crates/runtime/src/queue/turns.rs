@@ -17,20 +17,20 @@ const LANES: usize = Lane::ALL.len();
 pub(super) type LaneReadiness = [Option<Duration>; LANES];
 
 #[derive(Debug)]
-struct Turn {
+struct LaneShare {
     weight: u32,
     credit: u32,
     /// After how long the lane is called: half its bound, so that the turns of the others that may
     /// still come first fit in the other half.
     patience: Option<Duration>,
     /// When it last had a turn by age, and the how manieth of all that was.
-    aged: (Duration, u64),
+    last_aged: (Duration, u64),
 }
 
 #[derive(Debug)]
 pub(super) struct LaneScheduler {
-    lanes: [Turn; LANES],
-    by_age: u64,
+    lanes: [LaneShare; LANES],
+    age_turns: u64,
     last_by_age: bool,
 }
 
@@ -38,59 +38,59 @@ impl LaneScheduler {
     pub(super) fn new(config: &QueueConfig) -> Self {
         let turn = |lane: Lane| {
             let lane = config.lane(lane);
-            Turn {
+            LaneShare {
                 weight: lane.weight,
                 credit: lane.weight,
                 patience: lane.bound.map(|bound| bound / 2),
-                aged: (Duration::ZERO, 0),
+                last_aged: (Duration::ZERO, 0),
             }
         };
         Self {
             lanes: Lane::ALL.map(turn),
-            by_age: 0,
+            age_turns: 0,
             last_by_age: false,
         }
     }
 
     /// The lane to serve, which then counts as served.
     #[inline]
-    pub(super) fn take(&mut self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
+    pub(super) fn select(&mut self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
         let called = if self.last_by_age {
             None
         } else {
-            self.called(ready, now)
+            self.overdue_lane(ready, now)
         };
-        let lane = called.or_else(|| self.by_share(ready))?;
+        let lane = called.or_else(|| self.select_by_share(ready))?;
         self.last_by_age = called.is_some();
         if self.last_by_age {
-            self.by_age += 1;
-            self.lanes[lane.index()].aged = (now, self.by_age);
+            self.age_turns += 1;
+            self.lanes[lane.index()].last_aged = (now, self.age_turns);
         }
         Some(lane)
     }
 
     #[inline]
-    fn called(&self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
+    fn overdue_lane(&self, ready: &LaneReadiness, now: Duration) -> Option<Lane> {
         let call = |lane: &Lane| {
             let turn = &self.lanes[lane.index()];
             let at = ready[lane.index()]?.saturating_add(turn.patience?);
             // The count decides when both fall on one moment.
-            (at <= now).then_some((at.max(turn.aged.0), turn.aged.1, *lane))
+            (at <= now).then_some((at.max(turn.last_aged.0), turn.last_aged.1, *lane))
         };
         Lane::ALL.iter().filter_map(call).min().map(|call| call.2)
     }
 
     #[inline]
-    fn by_share(&mut self, ready: &LaneReadiness) -> Option<Lane> {
+    fn select_by_share(&mut self, ready: &LaneReadiness) -> Option<Lane> {
         let has_work = |lane: &Lane| ready[lane.index()].is_some();
         let urgent = Lane::ALL.into_iter().find(has_work)?;
-        let lane = match self.with_credit(ready) {
+        let lane = match self.lane_with_credit(ready) {
             Some(lane) => lane,
             None => {
                 for turn in &mut self.lanes {
                     turn.credit = turn.weight;
                 }
-                self.with_credit(ready).unwrap_or(urgent)
+                self.lane_with_credit(ready).unwrap_or(urgent)
             }
         };
         let credit = &mut self.lanes[lane.index()].credit;
@@ -99,7 +99,7 @@ impl LaneScheduler {
     }
 
     #[inline]
-    fn with_credit(&self, ready: &LaneReadiness) -> Option<Lane> {
+    fn lane_with_credit(&self, ready: &LaneReadiness) -> Option<Lane> {
         let mut lanes = Lane::ALL.into_iter();
         lanes.find(|lane| ready[lane.index()].is_some() && self.lanes[lane.index()].credit > 0)
     }

@@ -25,7 +25,7 @@ impl Lane {
 
     /// The word that metrics and logs use.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Edit => "edit",
             Self::Input => "input",
@@ -76,7 +76,7 @@ impl fmt::Display for RunReason {
             Self::Changed => f.write_str("Changed"),
             Self::Deleted => f.write_str("Deleted"),
             Self::Input(kind) => write!(f, "Input({kind})"),
-            Self::Retry(class) => write!(f, "Retry({})", class.word()),
+            Self::Retry(class) => write!(f, "Retry({})", class.as_str()),
             Self::Recheck => f.write_str("Recheck"),
             Self::Resync => f.write_str("Resync"),
         }
@@ -97,12 +97,12 @@ pub enum RunCause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitPolicy {
     /// It runs the key at once.
-    Open,
+    AnyEvent,
     /// It runs the key at once, but only once before the key is due: the next events are kept for
     /// the run that is due. The allowance is renewed by the run that is due, or by a release.
-    Once,
+    OneEvent,
     /// It is kept for the run that is due, or for the release.
-    Shut,
+    NoEvent,
 }
 
 /// What becomes of a key whose run is over.
@@ -113,7 +113,7 @@ pub enum NextRun {
     /// What the key had to do before this run still stands: the run gave no answer.
     Keep,
     /// It runs again at `due`, or when an event does it sooner.
-    At {
+    Scheduled {
         /// Since the start of the engine, as every time of the queue.
         due: Duration,
         /// The lane it is then queued in.

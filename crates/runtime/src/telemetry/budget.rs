@@ -54,7 +54,7 @@ pub struct LimiterMetrics {
     refused: Family<LaneLabels, Counter>,
     throttled: Family<TargetLabels, Counter>,
     closed: Family<TargetLabels, Seconds>,
-    nonsense: Family<TargetLabels, Counter>,
+    invalid_headers: Family<TargetLabels, Counter>,
     exceeded: Family<CallLabels, Counter>,
 }
 
@@ -68,7 +68,7 @@ impl Default for LimiterMetrics {
             refused: Family::default(),
             throttled: Family::default(),
             closed: Family::default(),
-            nonsense: Family::default(),
+            invalid_headers: Family::default(),
             exceeded: Family::default(),
         }
     }
@@ -109,7 +109,7 @@ impl LimiterMetrics {
         registry.register(
             "aplomb_budget_nonsense_headers",
             "Rate limit headers that made no sense",
-            self.nonsense.clone(),
+            self.invalid_headers.clone(),
         );
         registry.register(
             "aplomb_request_deadline_exceeded",
@@ -121,7 +121,7 @@ impl LimiterMetrics {
     /// How often `target` refused a call for being one too many.
     #[must_use]
     pub fn throttled(&self, name: &str) -> u64 {
-        let counter = self.throttled.get(&target(&name.into()));
+        let counter = self.throttled.get(&target_labels(&name.into()));
         counter.map_or(0, |counter| counter.get())
     }
 
@@ -198,7 +198,7 @@ pub(crate) struct LimiterWaited<'a> {
 
 impl TelemetryEvent for LimiterWaited<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let labels = lane(self.target, self.lane);
+        let labels = lane_labels(self.target, self.lane);
         let waits = families.budget.waits.get_or_create(&labels);
         waits.observe(self.waited.as_secs_f64());
         drop(waits);
@@ -220,7 +220,7 @@ pub(crate) struct LimiterRefused<'a> {
 
 impl TelemetryEvent for LimiterRefused<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let labels = lane(self.target, self.lane);
+        let labels = lane_labels(self.target, self.lane);
         families.budget.refused.get_or_create(&labels).inc();
         debug!(target_name = %self.target, lane = %self.lane, wait = ?self.wait, "No turn in time");
     }
@@ -239,7 +239,7 @@ pub(crate) struct LimiterClosed<'a> {
 
 impl TelemetryEvent for LimiterClosed<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let labels = target(self.target);
+        let labels = target_labels(self.target);
         let budget = &families.budget;
         budget
             .throttled
@@ -265,7 +265,7 @@ pub(crate) struct CollectionThrottled<'a> {
 
 impl TelemetryEvent for CollectionThrottled<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let labels = target(self.target);
+        let labels = target_labels(self.target);
         families.budget.throttled.get_or_create(&labels).inc();
         debug!(target_name = %self.target, resource = self.resource, wait = ?self.wait, "Not ready to be read");
     }
@@ -280,23 +280,23 @@ pub(crate) struct InvalidLimitHeader<'a> {
 
 impl TelemetryEvent for InvalidLimitHeader<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let labels = target(self.target);
+        let labels = target_labels(self.target);
         families
             .budget
-            .nonsense
+            .invalid_headers
             .get_or_create(&labels)
             .inc_by(self.headers);
         debug!(target_name = %self.target, "Rate limit headers make no sense");
     }
 }
 
-fn target(target: &Arc<str>) -> TargetLabels {
+fn target_labels(target: &Arc<str>) -> TargetLabels {
     TargetLabels {
         target: target.clone(),
     }
 }
 
-fn lane(target: &Arc<str>, lane: &Arc<str>) -> LaneLabels {
+fn lane_labels(target: &Arc<str>, lane: &Arc<str>) -> LaneLabels {
     LaneLabels {
         target: target.clone(),
         lane: lane.clone(),

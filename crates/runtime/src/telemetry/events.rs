@@ -9,20 +9,20 @@ use tracing::debug;
 use super::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verb {
+struct EventVerbLabels {
     verb: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Why {
+struct EventDropLabels {
     reason: &'static str,
 }
 
 /// Metrics of Events.
 #[derive(Debug, Default)]
 pub struct EventMetrics {
-    written: Family<Verb, Counter>,
-    dropped: Family<Why, Counter>,
+    written: Family<EventVerbLabels, Counter>,
+    dropped: Family<EventDropLabels, Counter>,
 }
 
 impl EventMetrics {
@@ -49,7 +49,7 @@ pub(crate) struct EventWritten {
 
 impl TelemetryEvent for EventWritten {
     fn emit(self, families: &MetricFamilies) {
-        let verb = Verb { verb: self.verb };
+        let verb = EventVerbLabels { verb: self.verb };
         families.events.written.get_or_create(&verb).inc();
     }
 }
@@ -69,7 +69,7 @@ impl TelemetryEvent for EventsDropped<'_> {
     fn emit(self, families: &MetricFamilies) {
         let reason = self.reason;
         let dropped = &families.events.dropped;
-        dropped.get_or_create(&Why { reason }).inc_by(self.count);
+        dropped.get_or_create(&EventDropLabels { reason }).inc_by(self.count);
         debug!(reason, count = self.count, err = self.err, "Dropped events");
     }
 }

@@ -12,20 +12,20 @@ use tracing::{debug, info, warn};
 use super::{MetricFamilies, TelemetryEvent};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Named {
+struct LeaseLabels {
     name: Arc<str>,
 }
 
-fn named(name: &str) -> Named {
-    Named { name: name.into() }
+fn lease_labels(name: &str) -> LeaseLabels {
+    LeaseLabels { name: name.into() }
 }
 
 /// Metrics of leader election, under client-go's names where it has them.
 #[derive(Debug, Default)]
 pub struct LeaseMetrics {
-    master: Family<Named, Gauge>,
-    slowpath: Family<Named, Counter>,
-    transitions: Family<Named, Counter>,
+    master: Family<LeaseLabels, Gauge>,
+    slowpath: Family<LeaseLabels, Counter>,
+    transitions: Family<LeaseLabels, Counter>,
 }
 
 impl LeaseMetrics {
@@ -48,7 +48,7 @@ impl LeaseMetrics {
     }
 
     fn set(&self, name: &str, leads: bool) {
-        let name = named(name);
+        let name = lease_labels(name);
         self.master.get_or_create(&name).set(leads.into());
         self.transitions.get_or_create(&name).inc();
     }
@@ -65,7 +65,7 @@ pub(crate) struct LeaseContended<'a> {
 
 impl TelemetryEvent for LeaseContended<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let name = named(self.lease);
+        let name = lease_labels(self.lease);
         families.lease.master.get_or_create(&name).set(0);
         families.lease.slowpath.get_or_create(&name).inc_by(0);
         info!(
@@ -141,7 +141,7 @@ impl TelemetryEvent for LeaseSlowPath<'_> {
         families
             .lease
             .slowpath
-            .get_or_create(&named(self.lease))
+            .get_or_create(&lease_labels(self.lease))
             .inc();
     }
 }

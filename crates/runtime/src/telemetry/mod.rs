@@ -73,7 +73,7 @@ impl std::ops::Deref for Telemetry {
 
 impl Telemetry {
     /// Whether this is the same as another, not only alike.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 

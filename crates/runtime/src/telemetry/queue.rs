@@ -21,45 +21,45 @@ use crate::queue::{FairQueue, Lane};
 
 /// controller-runtime has the same word under both labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct QueueLabels {
     name: Arc<str>,
     controller: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WithLane {
+struct QueueLaneLabels {
     controller: Arc<str>,
     lane: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WithClass {
+struct QueueClassLabels {
     controller: Arc<str>,
     class: &'static str,
 }
 
-fn of(controller: &Arc<str>) -> Of {
-    Of {
+fn queue_labels(controller: &Arc<str>) -> QueueLabels {
+    QueueLabels {
         name: controller.clone(),
         controller: controller.clone(),
     }
 }
 
 type Seconds = Gauge<f64, AtomicU64>;
-type Histograms = Family<Of, Histogram, fn() -> Histogram>;
+type Histograms = Family<QueueLabels, Histogram, fn() -> Histogram>;
 
 /// Metrics of the queue.
 #[derive(Debug)]
 pub struct QueueMetrics {
-    depth: Family<Of, Gauge>,
-    adds: Family<Of, Counter>,
+    depth: Family<QueueLabels, Gauge>,
+    adds: Family<QueueLabels, Counter>,
     queued: Histograms,
     worked: Histograms,
-    unfinished: Family<Of, Seconds>,
-    longest: Family<Of, Seconds>,
-    retries: Family<Of, Counter>,
-    oldest: Family<WithLane, Seconds>,
-    waiting: Family<WithClass, Gauge>,
+    unfinished: Family<QueueLabels, Seconds>,
+    longest: Family<QueueLabels, Seconds>,
+    retries: Family<QueueLabels, Counter>,
+    oldest: Family<QueueLaneLabels, Seconds>,
+    waiting: Family<QueueClassLabels, Gauge>,
 }
 
 impl Default for QueueMetrics {
@@ -142,7 +142,7 @@ impl TelemetryEvent for Enqueued<'_> {
         families
             .queue
             .adds
-            .get_or_create(&of(self.controller))
+            .get_or_create(&queue_labels(self.controller))
             .inc();
     }
 }
@@ -158,7 +158,7 @@ pub(crate) struct Dequeued<'a> {
 
 impl TelemetryEvent for Dequeued<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let queued = families.queue.queued.get_or_create(&of(self.controller));
+        let queued = families.queue.queued.get_or_create(&queue_labels(self.controller));
         queued.observe(self.waited.as_secs_f64());
     }
 }
@@ -176,7 +176,7 @@ pub(crate) struct KeyDone<'a> {
 
 impl TelemetryEvent for KeyDone<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let of = of(self.controller);
+        let of = queue_labels(self.controller);
         let worked = families.queue.worked.get_or_create(&of);
         worked.observe(self.ran.as_secs_f64());
         let retries = families.queue.retries.get_or_create(&of);
@@ -198,13 +198,13 @@ pub(crate) struct QueueLevels<'a> {
 impl<'a> QueueLevels<'a> {
     /// The levels of the queue of `controller`.
     #[must_use]
-    pub(crate) fn of<K: Clone + Eq + Hash>(
+    pub(crate) fn from_queue<K: Clone + Eq + Hash>(
         controller: &'a Arc<str>,
         queue: &FairQueue<K>,
         now: Duration,
     ) -> Self {
         let classes = ErrorClass::ALL.into_iter().map(Some).chain([None]);
-        let word = |class: Option<ErrorClass>| class.map_or("None", ErrorClass::word);
+        let word = |class: Option<ErrorClass>| class.map_or("None", ErrorClass::as_str);
         Self {
             controller,
             depth: Lane::ALL.into_iter().map(|lane| queue.depth(lane)).sum(),
@@ -221,21 +221,21 @@ impl<'a> QueueLevels<'a> {
 impl TelemetryEvent for QueueLevels<'_> {
     fn emit(self, families: &MetricFamilies) {
         let queue = &families.queue;
-        let of = of(self.controller);
+        let of = queue_labels(self.controller);
         queue.depth.get_or_create(&of).set(gauge(self.depth));
         let unfinished = queue.unfinished.get_or_create(&of);
         unfinished.set(self.unfinished.as_secs_f64());
         let longest = queue.longest.get_or_create(&of);
         longest.set(self.longest.as_secs_f64());
         for (lane, age) in Lane::ALL.into_iter().zip(self.oldest) {
-            let of = WithLane {
+            let of = QueueLaneLabels {
                 controller: self.controller.clone(),
-                lane: lane.word(),
+                lane: lane.as_str(),
             };
             queue.oldest.get_or_create(&of).set(age.as_secs_f64());
         }
         for (class, count) in self.waiting {
-            let of = WithClass {
+            let of = QueueClassLabels {
                 controller: self.controller.clone(),
                 class,
             };
@@ -264,13 +264,13 @@ mod tests {
         let mut queue = FairQueue::new(QueueConfig::default());
         queue.push(&"waits", Lane::Edit, RunReason::Changed, seconds(0));
         let run = queue.pop(seconds(0)).expect("it is in line");
-        let next = NextRun::At {
+        let next = NextRun::Scheduled {
             due: seconds(90),
             lane: Lane::Retry,
             reason: RunReason::Retry(ErrorClass::Unavailable),
-            hold: WaitPolicy::Once,
+            hold: WaitPolicy::OneEvent,
         };
-        queue.finish(run.ticket, next, seconds(1));
+        queue.complete(run.ticket, next, seconds(1));
         queue
     }
 
@@ -284,7 +284,7 @@ mod tests {
 
         let (telemetry, mut registry) = (Telemetry::default(), Registry::default());
         telemetry.register(&mut registry);
-        telemetry.emit(QueueLevels::of(&controller, &queue, seconds(7)));
+        telemetry.emit(QueueLevels::from_queue(&controller, &queue, seconds(7)));
         telemetry.emit(Enqueued {
             controller: &controller,
         });

@@ -14,7 +14,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::{MetricFamilies, TelemetryEvent};
-use crate::lens::PredicateResult;
+use crate::predicate::PredicateResult;
 use crate::watch::Scope;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -62,7 +62,7 @@ impl WatchMetrics {
     pub fn events(&self, kind: &str, result: EventResult) -> u64 {
         let labels = EventLabels {
             kind: kind.to_owned(),
-            result: result.word(),
+            result: result.as_str(),
         };
         self.events.get(&labels).map_or(0, |counter| counter.get())
     }
@@ -82,7 +82,7 @@ pub enum EventResult {
 }
 
 impl EventResult {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Passed => "passed",
             Self::Noise => "noise",
@@ -96,7 +96,7 @@ impl From<PredicateResult> for EventResult {
     fn from(sight: PredicateResult) -> Self {
         match sight {
             PredicateResult::Pass => Self::Passed,
-            PredicateResult::Noise => Self::Noise,
+            PredicateResult::Unchanged => Self::Noise,
             PredicateResult::Own => Self::Own,
         }
     }
@@ -113,7 +113,7 @@ impl TelemetryEvent for EventSeen<'_> {
     fn emit(self, families: &MetricFamilies) {
         let labels = EventLabels {
             kind: self.kind.to_owned(),
-            result: self.result.word(),
+            result: self.result.as_str(),
         };
         families.watch.events.get_or_create(&labels).inc();
     }

@@ -61,7 +61,7 @@ impl WriteMetrics {
         let labels = WriteLabels {
             kind: kind.to_owned(),
             verb,
-            result: result.word(),
+            result: result.as_str(),
         };
         self.writes.get(&labels).map_or(0, |counter| counter.get())
     }
@@ -105,7 +105,7 @@ pub enum WriteResult {
 }
 
 impl WriteResult {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Written => "written",
             Self::Suppressed => "suppressed",
@@ -131,10 +131,10 @@ impl TelemetryEvent for WriteEnded<'_> {
         let labels = WriteLabels {
             kind: self.object.kind.to_string(),
             verb: self.verb,
-            result: self.result.word(),
+            result: self.result.as_str(),
         };
         families.writes.writes.get_or_create(&labels).inc();
-        debug!(object = %self.object, verb = self.verb, result = self.result.word(), "write");
+        debug!(object = %self.object, verb = self.verb, result = self.result.as_str(), "write");
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
     use crate::telemetry::Telemetry;
 
     #[test]
-    fn what_becomes_of_writes_is_counted_under_public_names() {
+    fn write_results_are_counted_under_public_names() {
         let telemetry = Telemetry::default();
         let object = &ObjectRef {
             kind: "Page".into(),

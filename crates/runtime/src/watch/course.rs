@@ -51,7 +51,7 @@ pub(super) enum Disconnect {
 }
 
 impl Disconnect {
-    pub(super) const fn word(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",
             Self::Closed => "closed",
@@ -77,7 +77,7 @@ pub(super) struct ReflectorState {
     /// Something arrived on this connection.
     progress: bool,
     /// Lists in a row that were older than what has been shown.
-    backwards: u32,
+    rollbacks: u32,
 }
 
 impl ReflectorState {
@@ -89,7 +89,7 @@ impl ReflectorState {
             losses: 0,
             silences: 0,
             progress: false,
-            backwards: 0,
+            rollbacks: 0,
         }
     }
 
@@ -98,40 +98,40 @@ impl ReflectorState {
     }
 
     /// A page of the list arrived, with the token of the next one or, at the end, the version.
-    pub(super) fn paged(&mut self, next: Option<String>, version: &str) {
+    pub(super) fn record_page(&mut self, next: Option<String>, version: &str) {
         self.step = match next {
             Some(token) => ReflectorStep::List(ListPage::Next(token)),
-            None => self.watch(version.to_owned()),
+            None => self.watch_step(version.to_owned()),
         };
     }
 
     /// Whether a finished list may be taken over. A server that lags behind may answer with a state
     /// older than the one already shown; but after a restore from a backup the older one is true.
-    pub(super) fn accepts(
+    pub(super) fn accept_list(
         &mut self,
         version: &ResourceVersion,
         seen: Option<&ResourceVersion>,
     ) -> bool {
         if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
-            self.backwards += 1;
-            if self.backwards < BELIEVED_AT {
+            self.rollbacks += 1;
+            if self.rollbacks < ROLLBACK_CONFIRMATIONS {
                 return false;
             }
         }
-        self.backwards = 0;
+        self.rollbacks = 0;
         true
     }
 
     /// The server opened the watch. Whether that alone shows that it is alive: after a silence only
     /// something heard does, or an end in due time.
-    pub(super) fn opened(&mut self) -> bool {
+    pub(super) fn record_open(&mut self) -> bool {
         self.progress = false;
         self.silences == 0
     }
 
     /// An event or a bookmark arrived: a reconnect goes on from its version. Whether it is the first
     /// of its connection.
-    pub(super) fn heard(&mut self, version: String) -> bool {
+    pub(super) fn record_event(&mut self, version: String) -> bool {
         let first = !mem::replace(&mut self.progress, true);
         self.losses = 0;
         self.silences = 0;
@@ -143,7 +143,7 @@ impl ReflectorState {
 
     /// Something ended the connection or the request, which had `lasted` that long. How long to wait
     /// before the next step.
-    pub(super) fn lost(&mut self, loss: Disconnect, lasted: Duration) -> Duration {
+    pub(super) fn record_loss(&mut self, loss: Disconnect, lasted: Duration) -> Duration {
         let was_listing = matches!(self.step, ReflectorStep::List(_));
         self.step = match (&self.step, loss) {
             (ReflectorStep::List(ListPage::Next(_)), Disconnect::Expired) => {
@@ -154,7 +154,7 @@ impl ReflectorState {
             }
             (ReflectorStep::Watch { from, .. }, _) => {
                 let from = from.clone();
-                self.after_watch(from, loss)
+                self.step_after_watch(from, loss)
             }
         };
         let progress = mem::take(&mut self.progress) || loss == Disconnect::Silence;
@@ -165,7 +165,7 @@ impl ReflectorState {
         }
         // The end of a connection that worked is no failure, and neither is the first 410 after it.
         // But a server that says one thing and hangs up, again and again, sets no pace: we do.
-        let worked = progress && lasted > BRIEF;
+        let worked = progress && lasted > MIN_CONNECTION_TIME;
         let gentle = matches!(
             loss,
             Disconnect::Closed | Disconnect::Cut | Disconnect::Expired | Disconnect::Silence
@@ -177,11 +177,11 @@ impl ReflectorState {
             return Duration::ZERO;
         }
         self.losses = self.losses.saturating_add(1);
-        self.delay()
+        self.backoff_delay()
     }
 
     /// A watch that was silent twice in a row may stay so: a list shows what was missed.
-    fn after_watch(&mut self, from: String, loss: Disconnect) -> ReflectorStep {
+    fn step_after_watch(&mut self, from: String, loss: Disconnect) -> ReflectorStep {
         if loss == Disconnect::Silence {
             self.silences += 1;
             if self.silences >= 2 {
@@ -189,17 +189,17 @@ impl ReflectorState {
                 return ReflectorStep::List(ListPage::First);
             }
         }
-        self.watch(from)
+        self.watch_step(from)
     }
 
-    fn watch(&mut self, from: String) -> ReflectorStep {
+    fn watch_step(&mut self, from: String) -> ReflectorStep {
         let (low, high) = self.timing.lifetime;
         let lifetime = low + high.saturating_sub(low).mul_f64(self.rng.f64());
         ReflectorStep::Watch { from, lifetime }
     }
 
     /// Exponential under the cap; half of it is drawn, so that watches part ways after an outage.
-    fn delay(&mut self) -> Duration {
+    fn backoff_delay(&mut self) -> Duration {
         let doublings = self.losses.saturating_sub(1).min(16);
         let full = self.timing.backoff.0.saturating_mul(1 << doublings);
         let full = full.min(self.timing.backoff.1);
@@ -208,10 +208,10 @@ impl ReflectorState {
 }
 
 /// A connection that ends within this time is not followed by another at once.
-const BRIEF: Duration = Duration::from_secs(1);
+const MIN_CONNECTION_TIME: Duration = Duration::from_secs(1);
 
 /// How many lists in a row must be older than what was shown before they are believed.
-const BELIEVED_AT: u32 = 3;
+const ROLLBACK_CONFIRMATIONS: u32 = 3;
 
 #[cfg(test)]
 #[path = "course_tests.rs"]

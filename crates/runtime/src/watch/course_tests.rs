@@ -11,7 +11,7 @@ fn course() -> ReflectorState {
 /// A course whose list ended at version 5.
 fn watching() -> ReflectorState {
     let mut course = course();
-    course.paged(None, "5");
+    course.record_page(None, "5");
     course
 }
 
@@ -26,41 +26,41 @@ fn from(course: &ReflectorState) -> &str {
 fn pages_are_read_to_the_end_and_watched_from_their_version() {
     let mut course = course();
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
-    course.paged(Some("more".to_owned()), "5");
+    course.record_page(Some("more".to_owned()), "5");
     assert_eq!(
         *course.step(),
         ReflectorStep::List(ListPage::Next("more".to_owned()))
     );
-    course.paged(None, "5");
+    course.record_page(None, "5");
     assert_eq!(from(&course), "5");
 }
 
 #[test]
 fn a_list_that_expires_between_pages_is_read_whole() {
     let mut course = course();
-    course.paged(Some("more".to_owned()), "5");
-    assert!(course.lost(Disconnect::Expired, LONG) > Duration::ZERO);
+    course.record_page(Some("more".to_owned()), "5");
+    assert!(course.record_loss(Disconnect::Expired, LONG) > Duration::ZERO);
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::Whole));
 }
 
 #[test]
 fn a_broken_watch_goes_on_at_once_from_the_last_version() {
     let mut course = watching();
-    course.opened();
-    course.heard("9".to_owned());
-    assert_eq!(course.lost(Disconnect::Cut, LONG), Duration::ZERO);
+    course.record_open();
+    course.record_event("9".to_owned());
+    assert_eq!(course.record_loss(Disconnect::Cut, LONG), Duration::ZERO);
     assert_eq!(from(&course), "9");
 }
 
 #[test]
-fn a_watch_that_says_one_thing_and_ends_is_not_opened_again_at_once() {
+fn watch_that_ends_after_one_event_is_not_reopened_at_once() {
     for loss in [Disconnect::Cut, Disconnect::Closed, Disconnect::Expired] {
         let mut course = watching();
         for version in 6..12 {
-            course.paged(None, "5");
-            course.opened();
-            course.heard(version.to_string());
-            let delay = course.lost(loss, Duration::from_millis(20));
+            course.record_page(None, "5");
+            course.record_open();
+            course.record_event(version.to_string());
+            let delay = course.record_loss(loss, Duration::from_millis(20));
             assert!(
                 delay >= ReflectorTiming::default().backoff.0 / 2,
                 "{delay:?}"
@@ -72,8 +72,8 @@ fn a_watch_that_says_one_thing_and_ends_is_not_opened_again_at_once() {
 #[test]
 fn an_expired_watch_lists_again() {
     let mut course = watching();
-    course.opened();
-    assert_eq!(course.lost(Disconnect::Expired, LONG), Duration::ZERO);
+    course.record_open();
+    assert_eq!(course.record_loss(Disconnect::Expired, LONG), Duration::ZERO);
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
@@ -89,10 +89,10 @@ fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
         let mut delays = Vec::new();
         for _ in 0..12 {
             if matches!(course.step(), ReflectorStep::List(_)) {
-                course.paged(None, "5");
+                course.record_page(None, "5");
             }
-            course.opened();
-            delays.push(course.lost(loss, LONG));
+            course.record_open();
+            delays.push(course.record_loss(loss, LONG));
         }
         let cap = ReflectorTiming::default().backoff.1;
         assert!(delays.iter().all(|delay| *delay <= cap), "{delays:?}");
@@ -102,57 +102,57 @@ fn a_watch_that_gets_nowhere_backs_off_up_to_the_cap() {
 }
 
 #[test]
-fn one_thing_heard_ends_the_backoff() {
+fn one_event_ends_the_backoff() {
     let mut course = watching();
     for _ in 0..8 {
-        course.lost(Disconnect::Refused, LONG);
+        course.record_loss(Disconnect::Refused, LONG);
     }
-    course.opened();
-    course.heard("6".to_owned());
-    course.lost(Disconnect::Cut, LONG);
-    assert!(course.lost(Disconnect::Refused, LONG) <= Duration::from_millis(800));
+    course.record_open();
+    course.record_event("6".to_owned());
+    course.record_loss(Disconnect::Cut, LONG);
+    assert!(course.record_loss(Disconnect::Refused, LONG) <= Duration::from_millis(800));
 }
 
 #[test]
 fn after_a_silence_an_open_connection_alone_proves_nothing() {
     let mut course = watching();
-    assert!(course.opened());
-    assert_eq!(course.lost(Disconnect::Silence, LONG), Duration::ZERO);
+    assert!(course.record_open());
+    assert_eq!(course.record_loss(Disconnect::Silence, LONG), Duration::ZERO);
     assert_eq!(from(&course), "5");
-    assert!(!course.opened());
-    course.heard("6".to_owned());
-    course.lost(Disconnect::Cut, LONG);
-    assert!(course.opened());
+    assert!(!course.record_open());
+    course.record_event("6".to_owned());
+    course.record_loss(Disconnect::Cut, LONG);
+    assert!(course.record_open());
 }
 
 #[test]
-fn an_end_in_due_time_is_a_sign_of_life_and_no_failure() {
+fn end_in_due_time_is_not_a_failure() {
     let mut course = watching();
-    course.opened();
-    course.lost(Disconnect::Silence, LONG);
-    course.opened();
-    assert_eq!(course.lost(Disconnect::Ended, LONG), Duration::ZERO);
-    assert!(course.opened());
+    course.record_open();
+    course.record_loss(Disconnect::Silence, LONG);
+    course.record_open();
+    assert_eq!(course.record_loss(Disconnect::Ended, LONG), Duration::ZERO);
+    assert!(course.record_open());
     assert_eq!(from(&course), "5");
 }
 
 #[test]
 fn two_silences_in_a_row_list_again() {
     let mut course = watching();
-    course.opened();
-    course.lost(Disconnect::Silence, LONG);
-    course.opened();
-    course.lost(Disconnect::Silence, LONG);
+    course.record_open();
+    course.record_loss(Disconnect::Silence, LONG);
+    course.record_open();
+    course.record_loss(Disconnect::Silence, LONG);
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
 #[test]
-fn a_list_from_the_past_is_believed_only_when_it_insists() {
+fn old_list_is_accepted_only_after_repeats() {
     let mut course = course();
     let (old, new) = (ResourceVersion::Number(5), ResourceVersion::Number(9));
-    assert!(course.accepts(&new, Some(&old)));
-    assert!(!course.accepts(&old, Some(&new)));
-    assert!(!course.accepts(&old, Some(&new)));
-    assert!(course.accepts(&old, Some(&new)));
-    assert!(course.accepts(&ResourceVersion::parse("x"), Some(&new)));
+    assert!(course.accept_list(&new, Some(&old)));
+    assert!(!course.accept_list(&old, Some(&new)));
+    assert!(!course.accept_list(&old, Some(&new)));
+    assert!(course.accept_list(&old, Some(&new)));
+    assert!(course.accept_list(&ResourceVersion::parse("x"), Some(&new)));
 }

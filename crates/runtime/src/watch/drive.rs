@@ -14,17 +14,17 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::course::{Disconnect, ListPage, ReflectorState, ReflectorStep};
-use super::failure::{WatchFailure, of_status, refusal, refused, unreachable};
+use super::failure::{WatchFailure, from_status, from_response, from_refusal, from_unreachable};
 use super::stream::{LineReader, WatchLine};
 use super::wire::{self, WireObject};
 use super::{ReflectorTiming, Scope};
-use crate::budget::api;
+use crate::ratelimit::api;
 use crate::cache::{Cache, CacheEvent, DecodedObject, WatchUpdate};
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-type Tell<T> = dyn Fn(&CacheEvent<T>) + Send + Sync;
+type NotifyFn<T> = dyn Fn(&CacheEvent<T>) + Send + Sync;
 
 /// A watch and what it feeds.
 pub(crate) struct ReflectorTask<T> {
@@ -33,21 +33,21 @@ pub(crate) struct ReflectorTask<T> {
     pub(crate) scope: Scope,
     pub(crate) timing: ReflectorTiming,
     pub(crate) cache: Cache<T>,
-    pub(crate) tell: Box<Tell<T>>,
+    pub(crate) notify: Box<NotifyFn<T>>,
     /// What went wrong last, until something goes right.
     pub(crate) trouble: Arc<Mutex<Option<String>>>,
     pub(crate) telemetry: Telemetry,
 }
 
 /// How much earlier than asked for a server may end a watch in due time.
-const PUNCTUAL: Duration = Duration::from_secs(5);
+const END_TOLERANCE: Duration = Duration::from_secs(5);
 
 /// How long a server may ask us to wait: a page of a proxy under maintenance may say a day, and is
 /// gone in a minute.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// Lists and watches until the task is aborted.
-pub(crate) async fn drive<T: View>(watch: ReflectorTask<T>) {
+pub(crate) async fn run_reflector<T: View>(watch: ReflectorTask<T>) {
     let mut course = ReflectorState::new(watch.timing.clone(), watch.seed());
     let mut listed = Vec::new();
     loop {
@@ -55,11 +55,11 @@ pub(crate) async fn drive<T: View>(watch: ReflectorTask<T>) {
         let ended = match course.step().clone() {
             ReflectorStep::List(page) => watch.list(&mut course, &page, &mut listed).await,
             ReflectorStep::Watch { from, lifetime } => {
-                watch.follow(&mut course, &from, lifetime).await
+                watch.follow_changes(&mut course, &from, lifetime).await
             }
         };
         if let Err(failure) = ended {
-            let delay = course.lost(failure.loss, begun.elapsed());
+            let delay = course.record_loss(failure.loss, begun.elapsed());
             watch.pause(delay, failure).await;
         }
     }
@@ -77,24 +77,24 @@ impl<T: View> ReflectorTask<T> {
             listed.clear();
         }
         let request =
-            wire::list::<T>(&self.scope, &self.timing, page).map_err(|error| refused(&error))?;
+            wire::list_request::<T>(&self.scope, &self.timing, page).map_err(|error| from_refusal(&error))?;
         let fetch = async {
             let body = self.send(request).await?.into_body();
             let bytes = body.collect().await;
             bytes.map_err(|error| WatchFailure::new(Disconnect::Cut, error.to_string()))
         };
-        let bytes = self.within(self.timing.page, fetch).await?.to_bytes();
-        let part = wire::page::<T>(&bytes)
+        let bytes = self.with_timeout(self.timing.page_timeout, fetch).await?.to_bytes();
+        let part = wire::parse_page::<T>(&bytes)
             .map_err(|_| WatchFailure::new(Disconnect::Cut, "the answer is no list"))?;
         listed.extend(part.items);
-        if part.next.is_none() {
+        if part.continue_token.is_none() {
             let version = ResourceVersion::parse(&part.version);
             let seen = self.cache.freshness().list_version;
-            if !course.accepts(&version, seen.as_ref()) {
+            if !course.accept_list(&version, seen.as_ref()) {
                 let why = "the list is older than what the watch has shown";
                 return Err(WatchFailure::new(Disconnect::Refused, why));
             }
-            self.take(WatchUpdate::All(mem::take(listed), version));
+            self.apply_update(WatchUpdate::Relisted(mem::take(listed), version));
             self.cache.refresh(|freshness| freshness.synced = true);
             self.telemetry.emit(WatchListed {
                 kind: &self.kind,
@@ -102,12 +102,12 @@ impl<T: View> ReflectorTask<T> {
                 objects: self.cache.len(),
             });
         }
-        course.paged(part.next, &part.version);
+        course.record_page(part.continue_token, &part.version);
         Ok(())
     }
 
     /// Follows the changes until the connection is lost; there is no other end.
-    async fn follow(
+    async fn follow_changes(
         &self,
         course: &mut ReflectorState,
         from: &str,
@@ -115,15 +115,15 @@ impl<T: View> ReflectorTask<T> {
     ) -> Result<(), WatchFailure> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
         let request =
-            wire::watch::<T>(&self.scope, from, seconds).map_err(|error| refused(&error))?;
-        let response = self.within(self.timing.head, self.send(request)).await?;
-        if course.opened() {
-            self.alive();
+            wire::watch_request::<T>(&self.scope, from, seconds).map_err(|error| from_refusal(&error))?;
+        let response = self.with_timeout(self.timing.open_timeout, self.send(request)).await?;
+        if course.record_open() {
+            self.record_activity();
         }
-        let due = Instant::now() + lifetime.saturating_sub(PUNCTUAL);
+        let due = Instant::now() + lifetime.saturating_sub(END_TOLERANCE);
         let mut lines = LineReader::new(response.into_body().into_data_stream());
         loop {
-            let next = self.attend(timeout(self.timing.silence, lines.next()));
+            let next = self.wait_delivering_events(timeout(self.timing.silence_timeout, lines.next()));
             let line = match next.await {
                 Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "nothing was heard")),
                 Ok(None) if Instant::now() >= due => {
@@ -135,46 +135,46 @@ impl<T: View> ReflectorTask<T> {
                 Ok(Some(Err(broken))) => return Err(WatchFailure::new(Disconnect::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
             };
-            self.hear(course, &line)?;
+            self.handle_line(course, &line)?;
             // A stream with a line always at hand must not keep other tasks from running.
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    fn hear(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
-        let said = wire::line::<T>(line.bytes()).map_err(|_| match line {
+    fn handle_line(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
+        let said = wire::parse_line::<T>(line.bytes()).map_err(|_| match line {
             WatchLine::Whole(_) => {
                 WatchFailure::new(Disconnect::Expired, "a line is no watch event")
             }
-            WatchLine::Last(_) => {
+            WatchLine::Unterminated(_) => {
                 WatchFailure::new(Disconnect::Cut, "the stream ends inside a line")
             }
         })?;
         let (version, news) = match said {
             WireObject::Put(seen) => (seen.version(), WatchUpdate::Put(seen)),
-            WireObject::Gone(seen) => (seen.version(), WatchUpdate::Gone(seen)),
+            WireObject::Deleted(seen) => (seen.version(), WatchUpdate::Deleted(seen)),
             WireObject::Bookmark(version) => {
-                let news = WatchUpdate::Passed(ResourceVersion::parse(&version));
+                let news = WatchUpdate::Bookmark(ResourceVersion::parse(&version));
                 (version, news)
             }
-            WireObject::Error(status) => return Err(of_status(&status)),
+            WireObject::Error(status) => return Err(from_status(&status)),
         };
-        let first = course.heard(version);
-        self.take(news);
+        let first = course.record_event(version);
+        self.apply_update(news);
         if first {
-            self.alive();
+            self.record_activity();
         }
         Ok(())
     }
 
     /// State first, then the listeners.
-    fn take(&self, news: WatchUpdate<T>) {
-        for event in self.cache.take(news) {
-            (self.tell)(&event);
+    fn apply_update(&self, news: WatchUpdate<T>) {
+        for event in self.cache.apply_update(news) {
+            (self.notify)(&event);
         }
     }
 
-    fn alive(&self) {
+    fn record_activity(&self) {
         self.cache
             .refresh(|freshness| freshness.reconnecting_since = None);
         self.set_trouble(None);
@@ -182,12 +182,12 @@ impl<T: View> ReflectorTask<T> {
 
     async fn pause(&self, delay: Duration, failure: WatchFailure) {
         let now = Instant::now();
-        let delay = delay.max(failure.wait.min(LONGEST_WAIT));
+        let delay = delay.max(failure.wait.min(MAX_WAIT));
         if failure.loss == Disconnect::Ended {
             // Everything before the end has arrived.
             self.cache
                 .refresh(|freshness| freshness.last_activity = Some(now));
-            return self.alive();
+            return self.record_activity();
         }
         self.cache.refresh(|freshness| {
             freshness.reconnecting_since.get_or_insert(now);
@@ -195,13 +195,13 @@ impl<T: View> ReflectorTask<T> {
         self.telemetry.emit(WatchLost {
             kind: &self.kind,
             scope: &self.scope,
-            reason: failure.loss.word(),
-            why: &failure.why,
-            known: self.has_trouble(&failure.why),
+            reason: failure.loss.as_str(),
+            why: &failure.reason,
+            known: self.has_trouble(&failure.reason),
             delay,
         });
-        self.set_trouble(Some(failure.why));
-        self.attend(sleep(delay)).await;
+        self.set_trouble(Some(failure.reason));
+        self.wait_delivering_events(sleep(delay)).await;
     }
 
     fn has_trouble(&self, why: &str) -> bool {
@@ -215,14 +215,14 @@ impl<T: View> ReflectorTask<T> {
 
     async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Body>, WatchFailure> {
         let sent = self.client.send(request.map(Body::from)).await;
-        let response = sent.map_err(|error| unreachable(&error.into()))?;
+        let response = sent.map_err(|error| from_unreachable(&error.into()))?;
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(refusal(response).await)
+        Err(from_response(response).await)
     }
 
-    async fn within<V>(
+    async fn with_timeout<V>(
         &self,
         limit: Duration,
         work: impl Future<Output = Result<V, WatchFailure>>,
@@ -231,7 +231,7 @@ impl<T: View> ReflectorTask<T> {
             deadline: Instant::now() + limit,
             lane: api::BACKGROUND,
         };
-        let done = self.attend(timeout(limit, scope.run(work))).await;
+        let done = self.wait_delivering_events(timeout(limit, scope.run(work))).await;
         done.unwrap_or_else(|_| {
             let why = format!("no answer within {limit:?}");
             Err(WatchFailure::new(Disconnect::Unreachable, why))
@@ -239,14 +239,14 @@ impl<T: View> ReflectorTask<T> {
     }
 
     /// Waits for `work`, and meanwhile tells the events that waited for the answer of a write.
-    async fn attend<F: Future>(&self, work: F) -> F::Output {
+    async fn wait_delivering_events<F: Future>(&self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {
             tokio::select! {
                 biased;
-                () = self.cache.answered() => {
-                    for event in self.cache.take_answered() {
-                        (self.tell)(&event);
+                () = self.cache.write_answered() => {
+                    for event in self.cache.take_held_events() {
+                        (self.notify)(&event);
                     }
                 }
                 done = &mut work => return done,
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_under_maintenance_is_asked_again_within_a_minute() {
+    async fn server_under_maintenance_is_retried_within_a_minute() {
         let requests = Arc::new(AtomicUsize::new(0));
         let seen = requests.clone();
         let service = service_fn(move |_: http::Request<Body>| {
@@ -290,11 +290,11 @@ mod tests {
             scope: Scope::default(),
             timing: ReflectorTiming::default(),
             cache: Cache::new(),
-            tell: Box::new(|_| {}),
+            notify: Box::new(|_| {}),
             trouble: Arc::default(),
             telemetry: Telemetry::default(),
         };
-        let minutes = timeout(LONGEST_WAIT * 3 + LONGEST_WAIT / 2, drive(watch));
+        let minutes = timeout(MAX_WAIT * 3 + MAX_WAIT / 2, run_reflector(watch));
         assert!(minutes.await.is_err(), "a watch never ends");
         assert_eq!(
             requests.load(Ordering::Relaxed),

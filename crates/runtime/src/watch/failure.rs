@@ -15,7 +15,7 @@ use crate::error::Error;
 /// Why a step came to its end.
 pub(super) struct WatchFailure {
     pub(super) loss: Disconnect,
-    pub(super) why: String,
+    pub(super) reason: String,
     /// How long the server asked us to wait.
     pub(super) wait: Duration,
 }
@@ -24,17 +24,17 @@ impl WatchFailure {
     pub(super) fn new(loss: Disconnect, why: impl Into<String>) -> Self {
         Self {
             loss,
-            why: why.into(),
+            reason: why.into(),
             wait: Duration::ZERO,
         }
     }
 }
 
-pub(super) fn refused(error: &Error) -> WatchFailure {
+pub(super) fn from_refusal(error: &Error) -> WatchFailure {
     WatchFailure::new(Disconnect::Refused, error.to_string())
 }
 
-pub(super) fn unreachable(error: &Error) -> WatchFailure {
+pub(super) fn from_unreachable(error: &Error) -> WatchFailure {
     let mut failure = WatchFailure::new(Disconnect::Unreachable, error.to_string());
     if let Some(until) = error.until() {
         failure.wait = until.saturating_duration_since(Instant::now());
@@ -42,7 +42,7 @@ pub(super) fn unreachable(error: &Error) -> WatchFailure {
     failure
 }
 
-pub(super) fn of_status(status: &Status) -> WatchFailure {
+pub(super) fn from_status(status: &Status) -> WatchFailure {
     let loss = if status.code == StatusCode::GONE.as_u16() {
         Disconnect::Expired
     } else {
@@ -51,14 +51,14 @@ pub(super) fn of_status(status: &Status) -> WatchFailure {
     WatchFailure::new(loss, format!("{} ({})", status.message, status.code))
 }
 
-pub(super) async fn refusal(response: Response<Body>) -> WatchFailure {
+pub(super) async fn from_response(response: Response<Body>) -> WatchFailure {
     let code = response.status();
     let wait = retry_after(response.headers());
     let body = response.into_body().collect().await;
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
     // A proxy answers with a page of its own, which nobody wants in a log.
     let mut failure = match serde_json::from_slice::<Status>(&bytes) {
-        Ok(status) => of_status(&status.with_code(code.as_u16())),
+        Ok(status) => from_status(&status.with_code(code.as_u16())),
         Err(_) if code == StatusCode::GONE => {
             WatchFailure::new(Disconnect::Expired, code.to_string())
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use k8s_openapi::ClusterResourceScope;
 use kube::Resource;
 
-pub(crate) use self::drive::{ReflectorTask, drive};
+pub(crate) use self::drive::{ReflectorTask, run_reflector};
 
 /// Which objects of a kind are watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +31,7 @@ pub struct Scope {
 
 impl Scope {
     /// What is left of it for `K`: a kind without namespaces is watched whole.
-    pub(crate) fn of<K: Resource>(self) -> Self
+    pub(crate) fn for_kind<K: Resource>(self) -> Self
     where
         K::Scope: 'static,
     {
@@ -61,11 +61,11 @@ impl fmt::Display for Scope {
 pub struct ReflectorTiming {
     /// A stream without an event, a bookmark or its end for this long is dead. Longer than
     /// `lifetime`.
-    pub silence: Duration,
+    pub silence_timeout: Duration,
     /// How long the server may take to open a watch.
-    pub head: Duration,
+    pub open_timeout: Duration,
     /// How long it may take to send a page of a list.
-    pub page: Duration,
+    pub page_timeout: Duration,
     /// The first and the longest wait after failures.
     pub backoff: (Duration, Duration),
     /// For how long, at least and at most, the server is asked to keep a watch open. A server sends
@@ -79,9 +79,9 @@ pub struct ReflectorTiming {
 impl Default for ReflectorTiming {
     fn default() -> Self {
         Self {
-            silence: Duration::from_secs(75),
-            head: Duration::from_secs(30),
-            page: Duration::from_secs(60),
+            silence_timeout: Duration::from_secs(75),
+            open_timeout: Duration::from_secs(30),
+            page_timeout: Duration::from_secs(60),
             backoff: (Duration::from_millis(800), Duration::from_secs(30)),
             lifetime: (Duration::from_secs(50), Duration::from_secs(60)),
             page_size: 500,

@@ -8,13 +8,13 @@ use futures::{Stream, StreamExt};
 pub(super) enum WatchLine {
     Whole(Bytes),
     /// The stream ended before the line did, so it may be half of one.
-    Last(Bytes),
+    Unterminated(Bytes),
 }
 
 impl WatchLine {
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Whole(bytes) | Self::Last(bytes) => bytes,
+            Self::Whole(bytes) | Self::Unterminated(bytes) => bytes,
         }
     }
 }
@@ -25,7 +25,7 @@ pub(super) struct LineReader {
     /// What has arrived and was not read: lines are cut from it without being copied.
     piece: Bytes,
     /// The beginning of a line whose end is still to come.
-    begun: BytesMut,
+    partial: BytesMut,
 }
 
 impl LineReader {
@@ -35,7 +35,7 @@ impl LineReader {
         Self {
             body: Box::pin(body),
             piece: Bytes::new(),
-            begun: BytesMut::new(),
+            partial: BytesMut::new(),
         }
     }
 
@@ -44,7 +44,7 @@ impl LineReader {
     /// Cancel-safe: what was received stays.
     pub(super) async fn next(&mut self) -> Option<Result<WatchLine, StreamError>> {
         loop {
-            if let Some(line) = self.cut() {
+            if let Some(line) = self.split_line() {
                 if line.is_empty() {
                     continue;
                 }
@@ -53,26 +53,26 @@ impl LineReader {
             match self.body.next().await {
                 Some(Ok(bytes)) => self.piece = bytes,
                 Some(Err(error)) => return Some(Err(StreamError(error.to_string()))),
-                None if self.begun.is_empty() => return None,
-                None => return Some(Ok(WatchLine::Last(self.begun.split().freeze()))),
+                None if self.partial.is_empty() => return None,
+                None => return Some(Ok(WatchLine::Unterminated(self.partial.split().freeze()))),
             }
         }
     }
 
     /// Takes a line off the piece at hand, or moves the piece to the line it begins.
-    fn cut(&mut self) -> Option<Bytes> {
+    fn split_line(&mut self) -> Option<Bytes> {
         let Some(at) = memchr::memchr(b'\n', &self.piece) else {
-            self.begun.extend_from_slice(&self.piece);
+            self.partial.extend_from_slice(&self.piece);
             self.piece.clear();
             return None;
         };
         let end = self.piece.split_to(at);
         self.piece.advance(1);
-        if self.begun.is_empty() {
+        if self.partial.is_empty() {
             return Some(end);
         }
-        self.begun.extend_from_slice(&end);
-        Some(self.begun.split().freeze())
+        self.partial.extend_from_slice(&end);
+        Some(self.partial.split().freeze())
     }
 }
 
@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_without_an_end_is_told_from_a_whole_one() {
-        let read = [WatchLine::Whole("one".into()), WatchLine::Last("tw".into())];
+    async fn unterminated_line_is_distinguished_from_a_whole_one() {
+        let read = [WatchLine::Whole("one".into()), WatchLine::Unterminated("tw".into())];
         assert_eq!(lines(&["one\nt", "w"]).await, read);
     }
 }

@@ -26,7 +26,7 @@ const METADATA: &str =
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
-pub(super) fn list<T: View>(
+pub(super) fn list_request<T: View>(
     scope: &Scope,
     timing: &ReflectorTiming,
     page: &ListPage,
@@ -42,11 +42,11 @@ pub(super) fn list<T: View>(
     if let ListPage::Next(token) = page {
         params = params.continue_token(token);
     }
-    let request = path::<T>(scope).list(&params).map_err(Error::fault)?;
-    Ok(accepting::<T>(request, METADATA_LIST))
+    let request = resource_path::<T>(scope).list(&params).map_err(Error::fault)?;
+    Ok(with_accept::<T>(request, METADATA_LIST))
 }
 
-pub(super) fn watch<T: View>(
+pub(super) fn watch_request<T: View>(
     scope: &Scope,
     from: &str,
     lifetime_seconds: u32,
@@ -57,21 +57,21 @@ pub(super) fn watch<T: View>(
         timeout: Some(lifetime_seconds),
         ..WatchParams::default()
     };
-    let request = path::<T>(scope)
+    let request = resource_path::<T>(scope)
         .watch(&params, from)
         .map_err(Error::fault)?;
-    let mut request = accepting::<T>(request, METADATA);
+    let mut request = with_accept::<T>(request, METADATA);
     // Compressed events sit in the compressor's buffer until it is full.
     let plain = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, plain);
     Ok(request)
 }
 
-fn path<T: View>(scope: &Scope) -> Request {
+fn resource_path<T: View>(scope: &Scope) -> Request {
     Request::new(T::Kind::url_path(&(), scope.namespace.as_deref()))
 }
 
-fn accepting<T: View>(
+fn with_accept<T: View>(
     mut request: http::Request<Vec<u8>>,
     metadata: &'static str,
 ) -> http::Request<Vec<u8>> {
@@ -88,7 +88,7 @@ fn accepting<T: View>(
 /// order works too but goes through a buffer.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
-enum Line<T> {
+enum RawWatchLine<T> {
     Added(T),
     Modified(T),
     Deleted(T),
@@ -99,37 +99,37 @@ enum Line<T> {
 /// What a line says.
 pub(super) enum WireObject<T> {
     Put(DecodedObject<T>),
-    Gone(DecodedObject<T>),
+    Deleted(DecodedObject<T>),
     Bookmark(String),
     Error(Box<Status>),
 }
 
 /// Reads a line. An error means that it is no line of a watch at all.
-pub(super) fn line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_json::Error> {
-    let line = serde_json::from_slice::<Line<T>>(bytes);
-    match line.or_else(|_| nulls::read_again(bytes)) {
+pub(super) fn parse_line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_json::Error> {
+    let line = serde_json::from_slice::<RawWatchLine<T>>(bytes);
+    match line.or_else(|_| nulls::read_without_nulls(bytes)) {
         Ok(line) => Ok(match line {
-            Line::Added(object) | Line::Modified(object) => WireObject::Put(fit(object)),
-            Line::Deleted(object) => WireObject::Gone(fit(object)),
-            Line::Bookmark(named) => {
+            RawWatchLine::Added(object) | RawWatchLine::Modified(object) => WireObject::Put(decoded_object(object)),
+            RawWatchLine::Deleted(object) => WireObject::Deleted(decoded_object(object)),
+            RawWatchLine::Bookmark(named) => {
                 WireObject::Bookmark(named.metadata.resource_version.into_owned())
             }
-            Line::Error(status) => WireObject::Error(status),
+            RawWatchLine::Error(status) => WireObject::Error(status),
         }),
-        Err(error) => unfit(bytes, &error),
+        Err(error) => undecodable_line(bytes, &error),
     }
 }
 
-fn fit<T: View>(object: T) -> DecodedObject<T> {
+fn decoded_object<T: View>(object: T) -> DecodedObject<T> {
     DecodedObject::Object(std::sync::Arc::new(object))
 }
 
-fn unfit<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, serde_json::Error> {
-    Ok(match serde_json::from_slice::<Line<Named>>(bytes)? {
-        Line::Added(named) | Line::Modified(named) => WireObject::Put(named.misfit(error)),
-        Line::Deleted(named) => WireObject::Gone(named.misfit(error)),
-        Line::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
-        Line::Error(status) => WireObject::Error(status),
+fn undecodable_line<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, serde_json::Error> {
+    Ok(match serde_json::from_slice::<RawWatchLine<Named>>(bytes)? {
+        RawWatchLine::Added(named) | RawWatchLine::Modified(named) => WireObject::Put(named.to_undecodable(error)),
+        RawWatchLine::Deleted(named) => WireObject::Deleted(named.to_undecodable(error)),
+        RawWatchLine::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
+        RawWatchLine::Error(status) => WireObject::Error(status),
     })
 }
 
@@ -151,12 +151,12 @@ struct NamedMeta {
 }
 
 impl Named {
-    fn misfit<T>(&self, error: &serde_json::Error) -> DecodedObject<T> {
+    fn to_undecodable<T>(&self, error: &serde_json::Error) -> DecodedObject<T> {
         let meta = &self.metadata;
         DecodedObject::Unreadable(UndecodableObject {
             key: ObjectKey::new(meta.namespace.as_deref(), &meta.name),
             version: ResourceVersion::parse(&meta.resource_version),
-            error: discreet(error),
+            error: redacted_error(error),
         })
     }
 }
@@ -164,7 +164,7 @@ impl Named {
 /// A page of a list.
 pub(super) struct ListResponse<T> {
     pub(super) items: Vec<DecodedObject<T>>,
-    pub(super) next: Option<String>,
+    pub(super) continue_token: Option<String>,
     pub(super) version: String,
 }
 
@@ -181,40 +181,40 @@ struct ListMeta {
     #[serde(default)]
     resource_version: String,
     #[serde(default, rename = "continue")]
-    next: Option<String>,
+    continue_token: Option<String>,
 }
 
 /// Reads a page. An error means that it is no list at all.
-pub(super) fn page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
+pub(super) fn parse_page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
-        let items = list.items.into_iter().flatten().map(fit).collect();
-        return Ok(listed(items, list.metadata));
+        let items = list.items.into_iter().flatten().map(decoded_object).collect();
+        return Ok(list_response(items, list.metadata));
     }
     let list = serde_json::from_slice::<Items<&RawValue>>(bytes)?;
-    let items: Result<_, _> = list.items.into_iter().flatten().map(item).collect();
-    Ok(listed(items?, list.metadata))
+    let items: Result<_, _> = list.items.into_iter().flatten().map(parse_item).collect();
+    Ok(list_response(items?, list.metadata))
 }
 
-fn item<T: View>(raw: &RawValue) -> Result<DecodedObject<T>, serde_json::Error> {
+fn parse_item<T: View>(raw: &RawValue) -> Result<DecodedObject<T>, serde_json::Error> {
     let object = serde_json::from_str(raw.get());
-    let object = object.or_else(|_| nulls::read_again(raw.get().as_bytes()));
-    object.map(fit).or_else(|error| {
+    let object = object.or_else(|_| nulls::read_without_nulls(raw.get().as_bytes()));
+    object.map(decoded_object).or_else(|error| {
         let named: Named = serde_json::from_str(raw.get())?;
-        Ok(named.misfit(&error))
+        Ok(named.to_undecodable(&error))
     })
 }
 
-fn listed<T>(items: Vec<DecodedObject<T>>, metadata: ListMeta) -> ListResponse<T> {
+fn list_response<T>(items: Vec<DecodedObject<T>>, metadata: ListMeta) -> ListResponse<T> {
     ListResponse {
         items,
-        next: metadata.next.filter(|token| !token.is_empty()),
+        continue_token: metadata.continue_token.filter(|token| !token.is_empty()),
         version: metadata.resource_version,
     }
 }
 
 /// What does not fit, in words that come from the view and never from the object: serde's own text
 /// quotes the value, which may be secret.
-fn discreet(error: &serde_json::Error) -> String {
+fn redacted_error(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!("at line {} column {}", error.line(), error.column());
     if text.starts_with("missing field") {

@@ -67,14 +67,14 @@ fn event(kind: &str, data: &str) -> String {
 #[test]
 fn an_object_is_read_in_place_when_the_type_comes_first() {
     let line = event("ADDED", r#"{"a":[1,2]}"#);
-    let read: Line<Direct> = serde_json::from_str(&line).unwrap();
-    assert!(matches!(read, Line::Added(direct) if direct.metadata.as_ref().name == "a"));
+    let read: RawWatchLine<Direct> = serde_json::from_str(&line).unwrap();
+    assert!(matches!(read, RawWatchLine::Added(direct) if direct.metadata.as_ref().name == "a"));
     assert_eq!(BORROWED.load(Ordering::Relaxed), 1);
 }
 
 #[test]
 fn each_type_of_line_is_understood() {
-    let said = |text: &str| line::<Count>(text.as_bytes()).unwrap();
+    let said = |text: &str| parse_line::<Count>(text.as_bytes()).unwrap();
     assert!(matches!(
         said(&event("ADDED", "1")),
         WireObject::Put(DecodedObject::Object(_))
@@ -85,7 +85,7 @@ fn each_type_of_line_is_understood() {
     ));
     assert!(matches!(
         said(&event("DELETED", "1")),
-        WireObject::Gone(DecodedObject::Object(_))
+        WireObject::Deleted(DecodedObject::Object(_))
     ));
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
     assert!(matches!(said(bookmark), WireObject::Bookmark(version) if version == "9"));
@@ -101,18 +101,18 @@ fn each_type_of_line_is_understood() {
 #[test]
 fn an_object_that_does_not_fit_is_named_without_its_values() {
     let text = event("MODIFIED", r#""s3cr3t""#);
-    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = line::<Count>(text.as_bytes())
+    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = parse_line::<Count>(text.as_bytes())
     else {
         panic!("it is named");
     };
     assert_eq!(misfit.key.to_string(), "n/a");
     assert_eq!(misfit.version, ResourceVersion::Number(7));
     assert!(misfit.error.starts_with("expected u64"), "{}", misfit.error);
-    assert!(line::<Count>(b"{\"type\":\"ADDED\",\"obj").is_err());
+    assert!(parse_line::<Count>(b"{\"type\":\"ADDED\",\"obj").is_err());
 }
 
 #[test]
-fn a_page_keeps_what_fits_beside_what_does_not() {
+fn page_keeps_decodable_and_undecodable_objects() {
     let item = |name: &str, data: &str| {
         format!(r#"{{"metadata":{{"name":"{name}","resourceVersion":"1"}},"data":{data}}}"#)
     };
@@ -121,22 +121,22 @@ fn a_page_keeps_what_fits_beside_what_does_not() {
         format!(r#"{{"metadata":{metadata},"items":[{}]}}"#, items.join(","))
     };
     let text = list(&[item("a", "1"), item("b", r#""s3cr3t""#)]);
-    let page = page::<Count>(text.as_bytes()).unwrap();
+    let page = parse_page::<Count>(text.as_bytes()).unwrap();
     assert!(matches!(&page.items[0], DecodedObject::Object(_)));
     assert!(
         matches!(&page.items[1], DecodedObject::Unreadable(misfit) if &*misfit.key.name == "b")
     );
-    assert_eq!((page.next, page.version.as_str()), (None, "9"));
+    assert_eq!((page.continue_token, page.version.as_str()), (None, "9"));
 }
 
 #[test]
-fn selectors_and_versions_are_asked_for() {
+fn requests_carry_selectors_and_versions() {
     let scope = Scope {
         namespace: Some("n".to_owned()),
         labels: Some("a=b".to_owned()),
         fields: None,
     };
-    let uri = watch::<Count>(&scope, "7", 250).unwrap().uri().to_string();
+    let uri = watch_request::<Count>(&scope, "7", 250).unwrap().uri().to_string();
     for part in [
         "/namespaces/n/configmaps",
         "labelSelector=a%3Db",
@@ -145,16 +145,16 @@ fn selectors_and_versions_are_asked_for() {
         assert!(uri.contains(part), "{uri}");
     }
     assert!(uri.contains("allowWatchBookmarks=true") && uri.contains("timeoutSeconds=250"));
-    let first = list::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let first = list_request::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     assert!(first.uri().to_string().contains("limit=500"));
 }
 
 #[test]
-fn a_view_of_metadata_is_asked_for_as_such() {
+fn metadata_view_requests_metadata_only() {
     type Names = crate::MetadataOnly<ConfigMap>;
     let scope = Scope::default();
-    let list = list::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
-    let watch = watch::<Names>(&scope, "7", 250).unwrap();
+    let list = list_request::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let watch = watch_request::<Names>(&scope, "7", 250).unwrap();
     assert!(
         list.headers()[ACCEPT]
             .to_str()
@@ -191,8 +191,8 @@ fn a_null_is_read_on_every_way_an_object_comes() {
             format!(r#"{{"type":"{kind}","object":{object}}}"#),
             format!(r#"{{"object":{object},"type":"{kind}"}}"#),
         ] {
-            let said = line::<Lists>(text.as_bytes()).unwrap();
-            let (WireObject::Put(seen) | WireObject::Gone(seen)) = said else {
+            let said = parse_line::<Lists>(text.as_bytes()).unwrap();
+            let (WireObject::Put(seen) | WireObject::Deleted(seen)) = said else {
                 panic!("an object");
             };
             assert!(
@@ -203,7 +203,7 @@ fn a_null_is_read_on_every_way_an_object_comes() {
     }
     let whole = r#"{"metadata":{"name":"b"},"data":[1]}"#;
     let list = format!(r#"{{"metadata":{{}},"items":[{object},{whole}]}}"#);
-    let page = page::<Lists>(list.as_bytes()).unwrap();
+    let page = parse_page::<Lists>(list.as_bytes()).unwrap();
     assert!(
         page.items
             .iter()

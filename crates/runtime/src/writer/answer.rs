@@ -8,7 +8,7 @@ use kube::core::Status;
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 
-use crate::error::{Error, ErrorClass, Result, class_of_status, words_of};
+use crate::error::{Error, ErrorClass, Result, classify_status, status_message};
 use crate::key::ObjectRef;
 
 /// An answer of the API server, whatever its code.
@@ -23,7 +23,7 @@ pub(super) struct ApiResponse {
 
 impl ApiResponse {
     /// Sends `request` and reads the answer to its end.
-    pub(super) async fn to(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Self> {
+    pub(super) async fn fetch(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Self> {
         let response = client.send(request.map(Body::from)).await?;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await?.to_bytes();
@@ -44,17 +44,17 @@ impl ApiResponse {
     }
 
     /// Whether the server did what it was asked to.
-    pub(super) fn accepted(&self) -> bool {
+    pub(super) fn is_success(&self) -> bool {
         self.code.is_success()
     }
 
     /// Whether the object itself is not there, as opposed to its kind or subresource.
-    pub(super) fn object_missing(&self) -> bool {
+    pub(super) fn is_object_not_found(&self) -> bool {
         self.code == StatusCode::NOT_FOUND && self.body["details"]["name"].is_string()
     }
 
     /// Whether the object is gone with this answer, to `deletion` or to the release of what held it.
-    pub(super) fn gone(&self, deletion: bool) -> bool {
+    pub(super) fn is_deleted(&self, deletion: bool) -> bool {
         let meta = &self.body["metadata"];
         let held = meta["finalizers"]
             .as_array()
@@ -63,7 +63,7 @@ impl ApiResponse {
                 .as_i64()
                 .is_some_and(|it| it > 0);
         let marked = meta["deletionTimestamp"].is_string();
-        self.accepted()
+        self.is_success()
             && if deletion {
                 !marked || !held
             } else {
@@ -72,11 +72,11 @@ impl ApiResponse {
     }
 
     /// The answer as an error about `object`.
-    pub(super) fn refusal(&self, verb: &str, object: &ObjectRef) -> Error {
+    pub(super) fn to_error(&self, verb: &str, object: &ObjectRef) -> Error {
         let mut status: Status = serde_json::from_value(self.body.clone()).unwrap_or_default();
         status.code = self.code.as_u16();
-        let class = class_of_status(&status);
-        let words = words_of(&status, &*object.kind == "Secret");
+        let class = classify_status(&status);
+        let words = status_message(&status, &*object.kind == "Secret");
         let what = format!("{verb} of {object}: {words}");
         match self.until.filter(|_| class == ErrorClass::Throttled) {
             Some(until) => Error::throttled(what, until),
@@ -106,12 +106,12 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_lingers_is_not_gone() {
+    fn terminating_object_is_not_deleted() {
         let gone = |deletion: bool, metadata: Value| {
-            answer(200, json!({"metadata": metadata})).gone(deletion)
+            answer(200, json!({"metadata": metadata})).is_deleted(deletion)
         };
         let at = "2026-01-01T00:00:00Z";
-        assert!(answer(200, json!({"kind": "Status"})).gone(true));
+        assert!(answer(200, json!({"kind": "Status"})).is_deleted(true));
         assert!(!gone(
             true,
             json!({"deletionTimestamp": at, "finalizers": ["a/b"]})
@@ -134,7 +134,7 @@ mod tests {
             key: ObjectKey::new(Some("team"), "token"),
         };
         let body = json!({"code": 422, "reason": "Invalid", "message": "bad value hunter2"});
-        let error = answer(422, body).refusal("apply", &secret);
+        let error = answer(422, body).to_error("apply", &secret);
         assert_eq!(error.class(), ErrorClass::Invalid);
         assert_eq!(
             error.to_string(),
@@ -143,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_there_is_no_missing_object() {
+    fn missing_kind_is_not_a_missing_object() {
         let body = json!({"code": 404, "reason": "NotFound", "details": {}});
-        assert!(!answer(404, body).object_missing());
+        assert!(!answer(404, body).is_object_not_found());
     }
 }

@@ -13,7 +13,7 @@ use crate::managed::{ObjectPart, applied_entry};
 use crate::nulls;
 
 use super::answer::ApiResponse;
-use super::converged::converged;
+use super::converged::is_converged;
 use super::desired::DesiredObject;
 use super::kind::ErasedKind;
 use super::known::LiveObjects;
@@ -48,11 +48,11 @@ enum Role {
     /// The object becomes the owner's own, unless another controls it.
     Adopted,
     /// The object is somebody else's; only the fields that are sent are ours.
-    Share,
+    Unowned,
 }
 
 /// An apply that was asked for.
-struct Wanted<'a> {
+struct ApplyRequest<'a> {
     kind: ErasedKind,
     object: ObjectRef,
     desired: DesiredObject,
@@ -65,7 +65,7 @@ struct Wanted<'a> {
 
 /// A version that no object has: the first write of a server is the second version. Applied with it, an
 /// object that is there is a conflict, and one that is not is created.
-const NEVER: &str = "1";
+const IMPOSSIBLE_VERSION: &str = "1";
 
 impl Pass {
     /// Makes a child of the owner as `desired` says, in every field that it names.
@@ -118,7 +118,7 @@ impl Pass {
 
     /// Applies the few fields in `desired` to an object that is not the owner's child: no owner
     /// reference is added and nothing prunes it.
-    pub async fn share<K>(
+    pub async fn apply_unowned<K>(
         &self,
         desired: &K,
         known: Option<&dyn LiveObjects>,
@@ -127,7 +127,7 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        self.apply_as(desired, known, Role::Share, false).await
+        self.apply_as(desired, known, Role::Unowned, false).await
     }
 
     /// Sets the labels and annotations in `metadata` on the owner itself, and takes away those that
@@ -145,8 +145,8 @@ impl Pass {
         let live = self.live();
         let bare = marks.labels.is_none() && marks.annotations.is_none();
         let nothing = bare && applied_entry(&live, self.writer.manager(), None).is_none();
-        if nothing || self.needless(&owner.id, None, &desired.body, &live) {
-            self.suppressed("apply", &owner.id);
+        if nothing || self.is_noop(&owner.id, None, &desired.body, &live) {
+            self.record_suppressed("apply", &owner.id);
             return Ok(());
         }
         let read = self.read();
@@ -159,7 +159,7 @@ impl Pass {
             known: owner.known.as_deref(),
         };
         let answer = self.send_apply(&owner.kind, &desired.body, &write).await?;
-        self.state().answered = Some(answer.body);
+        self.state().last_answer = Some(answer.body);
         Ok(())
     }
 
@@ -174,18 +174,18 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
+        let kind = ErasedKind::for_resource::<K>();
         let mut desired =
             DesiredObject::new(desired, &kind, self.owner.id.key.namespace.as_deref())?;
-        let object = kind.object(desired.key.clone());
+        let object = kind.object_ref(desired.key.clone());
         let mut controlled = false;
-        if role != Role::Share {
+        if role != Role::Unowned {
             // Before anything can fail: a child that could not be written is wanted all the same.
-            self.state().wanted.insert(object.clone());
-            self.refuse_late(&object)?;
-            controlled = desired.controlled_by(&self.owner.controller());
+            self.state().desired.insert(object.clone());
+            self.check_owner_not_deleting(&object)?;
+            controlled = desired.set_controller(&self.owner.controller());
         }
-        let mut wanted = Wanted {
+        let mut wanted = ApplyRequest {
             kind,
             object,
             desired,
@@ -194,14 +194,14 @@ impl Pass {
             locked,
             known,
         };
-        let live = self.look(&wanted.kind, &wanted.object, known).await?;
+        let live = self.read_live(&wanted.kind, &wanted.object, known).await?;
         let absent = live.is_none();
-        let mut done = self.bring_about(&wanted, live).await;
-        if absent && done.as_ref().is_err_and(|error| wanted.is_there(error)) {
+        let mut done = self.write_if_changed(&wanted, live).await;
+        if absent && done.as_ref().is_err_and(|error| wanted.is_already_exists(error)) {
             // The caller has not seen it, so it cannot have meant it.
             wanted.role = Role::Child;
-            if let Some(live) = self.look(&wanted.kind, &wanted.object, None).await? {
-                done = self.bring_about(&wanted, Some(live)).await;
+            if let Some(live) = self.read_live(&wanted.kind, &wanted.object, None).await? {
+                done = self.write_if_changed(&wanted, Some(live)).await;
             }
         }
         let (object, effect) = done?;
@@ -211,23 +211,23 @@ impl Pass {
         })
     }
 
-    async fn bring_about(
+    async fn write_if_changed(
         &self,
-        wanted: &Wanted<'_>,
+        wanted: &ApplyRequest<'_>,
         live: Option<Value>,
     ) -> Result<(Value, ApplyEffect)> {
         let (object, desired) = (&wanted.object, &wanted.desired);
-        self.admit(wanted, live.as_ref())?;
+        self.check_target(wanted, live.as_ref())?;
         if let Some(live) = &live
-            && self.needless(object, None, &desired.body, live)
+            && self.is_noop(object, None, &desired.body, live)
         {
-            self.suppressed("apply", object);
-            self.note_child(wanted);
+            self.record_suppressed("apply", object);
+            self.record_child(wanted);
             return Ok((live.clone(), ApplyEffect::Unchanged));
         }
-        if wanted.role != Role::Share {
+        if wanted.role != Role::Unowned {
             let again = match &live {
-                Some(live) => wanted.controlled && !self.names_owner(live),
+                Some(live) => wanted.controlled && !self.has_owner_reference(live),
                 None => self.had_child(object),
             };
             self.require_owner(object, again).await?;
@@ -244,45 +244,45 @@ impl Pass {
             object,
             part: ObjectPart::Main,
             live: live.as_ref(),
-            lock: lock.or(live.is_none().then_some(NEVER)),
+            lock: lock.or(live.is_none().then_some(IMPOSSIBLE_VERSION)),
             known: wanted.known,
         };
         let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
         // A write whose answer was lost may have made the child.
         if !matches!(&answer, Err(error) if error.class() != ErrorClass::Unavailable) {
-            self.note_child(wanted);
+            self.record_child(wanted);
         }
         let answer = answer?;
         let effect = effect(&answer, live.as_ref());
         Ok((answer.body, effect))
     }
 
-    fn note_child(&self, wanted: &Wanted<'_>) {
-        if wanted.role != Role::Share {
+    fn record_child(&self, wanted: &ApplyRequest<'_>) {
+        if wanted.role != Role::Unowned {
             let (owner, children) = (&self.owner, &self.writer.0.children);
-            children.note(&owner.id.key, &owner.uid, &wanted.object);
+            children.record(&owner.id.key, &owner.uid, &wanted.object);
         }
     }
 
     fn had_child(&self, object: &ObjectRef) -> bool {
         let (owner, children) = (&self.owner, &self.writer.0.children);
-        children.existed(&owner.id.key, &owner.uid, object)
+        children.may_have_existed(&owner.id.key, &owner.uid, object)
     }
 
     /// Whether an object that is there, or is not, may be written to in this role.
-    fn admit(&self, wanted: &Wanted<'_>, live: Option<&Value>) -> Result<()> {
+    fn check_target(&self, wanted: &ApplyRequest<'_>, live: Option<&Value>) -> Result<()> {
         let object = &wanted.object;
         match (wanted.role, live) {
             (Role::Child, Some(live)) => {
-                self.refuse_controlled(object, live)?;
-                self.refuse_foreign(object, live, wanted.controlled)
+                self.check_single_controller(object, live)?;
+                self.check_controller(object, live, wanted.controlled)
             }
-            (Role::Adopted, Some(live)) => self.refuse_controlled(object, live),
-            (Role::Share, None) => {
+            (Role::Adopted, Some(live)) => self.check_single_controller(object, live),
+            (Role::Unowned, None) => {
                 let what = format!("{object} does not exist; cannot apply part of it");
-                Err(Error::new(ErrorClass::Missing, what).on(object.clone(), None))
+                Err(Error::new(ErrorClass::Missing, what).with_object(object.clone(), None))
             }
-            (Role::Child | Role::Adopted, None) | (Role::Share, Some(_)) => Ok(()),
+            (Role::Child | Role::Adopted, None) | (Role::Unowned, Some(_)) => Ok(()),
         }
     }
 
@@ -299,24 +299,24 @@ impl Pass {
             .patch(
                 &key.name,
                 &parameters,
-                &Patch::Apply(pinned(desired, write)),
+                &Patch::Apply(pin_to_live(desired, write)),
             )
             .map_err(Error::fault)?;
         let answer = self.send(write, request).await?;
-        if answer.accepted() {
-            self.remember(write.object, None, desired, (write.live, &answer.body));
+        if answer.is_success() {
+            self.memoize(write.object, None, desired, (write.live, &answer.body));
             return Ok(answer);
         }
-        let error = self.refused(write, &answer);
-        if two_controllers(&answer) {
+        let error = self.record_refused(write, &answer);
+        if is_second_controller(&answer) {
             let what = format!("{} is already controlled by another object", write.object);
-            return Err(Error::new(ErrorClass::Exists, what).on(write.object.clone(), None));
+            return Err(Error::new(ErrorClass::Exists, what).with_object(write.object.clone(), None));
         }
         Err(error)
     }
 
     /// The object as far as it is known; read from the server where no cache holds all of it.
-    pub(super) async fn look(
+    pub(super) async fn read_live(
         &self,
         kind: &ErasedKind,
         object: &ObjectRef,
@@ -336,18 +336,18 @@ impl Pass {
             .request(object.key.namespace.as_deref())
             .get(&object.key.name, &GetParams::default())
             .map_err(Error::fault)?;
-        let answer = ApiResponse::to(&self.writer.0.client, request).await?;
-        if answer.accepted() {
+        let answer = ApiResponse::fetch(&self.writer.0.client, request).await?;
+        if answer.is_success() {
             return Ok(Some(answer.body));
         }
-        if answer.object_missing() {
+        if answer.is_object_not_found() {
             return Ok(None);
         }
-        Err(answer.refusal("read", object))
+        Err(answer.to_error("read", object))
     }
 
     /// Whether writing `desired` would change nothing.
-    pub(super) fn needless(
+    pub(super) fn is_noop(
         &self,
         object: &ObjectRef,
         subresource: Option<&'static str>,
@@ -356,14 +356,14 @@ impl Pass {
     ) -> bool {
         let inner = &self.writer.0;
         inner.suppress
-            && (converged(desired, live, &inner.manager, subresource)
+            && (is_converged(desired, live, &inner.manager, subresource)
                 || inner
                     .memory
-                    .holds(object, subresource, &inner.manager, desired, live))
+                    .is_current(object, subresource, &inner.manager, desired, live))
     }
 
     /// Remembers what came of a write, if nothing else will tell that it need not be repeated.
-    pub(super) fn remember(
+    pub(super) fn memoize(
         &self,
         object: &ObjectRef,
         subresource: Option<&'static str>,
@@ -371,17 +371,17 @@ impl Pass {
         change: (Option<&Value>, &Value),
     ) {
         let inner = &self.writer.0;
-        if !converged(desired, change.1, &inner.manager, subresource) {
+        if !is_converged(desired, change.1, &inner.manager, subresource) {
             inner
                 .memory
-                .keep(object, subresource, &inner.manager, desired, change);
+                .memoize(object, subresource, &inner.manager, desired, change);
         }
     }
 }
 
-impl Wanted<'_> {
+impl ApplyRequest<'_> {
     /// Whether `error` says that an object is there which was to be created.
-    fn is_there(&self, error: &Error) -> bool {
+    fn is_already_exists(&self, error: &Error) -> bool {
         let on = error.object().is_some_and(|(on, _)| *on == self.object);
         on && matches!(error.class(), ErrorClass::Conflict | ErrorClass::Exists)
     }
@@ -389,7 +389,7 @@ impl Wanted<'_> {
 
 /// The body of an apply: tied to the object that was read, so that it cannot bring back one that is
 /// gone, and to a version if the write is locked.
-fn pinned(desired: &Value, write: &WriteRequest<'_>) -> Value {
+fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
     let mut body = desired.clone();
     let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
     if let Some(uid) = uid {
@@ -402,7 +402,7 @@ fn pinned(desired: &Value, write: &WriteRequest<'_>) -> Value {
 }
 
 /// The server refuses a second controller, which a cache that is behind could not show.
-fn two_controllers(answer: &ApiResponse) -> bool {
+fn is_second_controller(answer: &ApiResponse) -> bool {
     let causes = answer.body["details"]["causes"].as_array();
     let mut fields = causes.into_iter().flatten().map(|cause| &cause["field"]);
     answer.code == http::StatusCode::UNPROCESSABLE_ENTITY

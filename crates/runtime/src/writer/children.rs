@@ -11,63 +11,63 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::key::{ObjectKey, ObjectRef};
 
 /// Owners are let go when they are deleted; this bounds what a missed deletion leaves.
-const MOST: usize = 262_144;
+const MAX_OWNERS: usize = 262_144;
 
 /// The children of every owner that this process has run a pass for.
 #[derive(Debug, Default)]
-pub(super) struct Children(Mutex<BTreeMap<ObjectKey, Past>>);
+pub(super) struct Children(Mutex<BTreeMap<ObjectKey, ChildHistory>>);
 
 #[derive(Debug)]
-struct Past {
+struct ChildHistory {
     uid: String,
     /// In another term another replica may have made children.
     term: u64,
     /// Whether no child can have existed without being noted here.
     complete: bool,
     /// Digests, since names would be kept twice; two that are equal cost one read.
-    noted: BTreeSet<u64>,
+    digests: BTreeSet<u64>,
 }
 
 impl Children {
     /// A pass over the owner `key` begins, in a term of leadership. `new`: no pass was ever made before.
-    pub(super) fn begin(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
+    pub(super) fn begin_pass(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
         let mut all = self.lock();
-        let known = |past: &Past| past.uid == uid && past.term == term;
+        let known = |past: &ChildHistory| past.uid == uid && past.term == term;
         if all.get(key).is_some_and(known) {
             return;
         }
-        let past = Past {
+        let past = ChildHistory {
             uid: uid.to_owned(),
             term,
             complete: new,
-            noted: BTreeSet::new(),
+            digests: BTreeSet::new(),
         };
         all.insert(key.clone(), past);
-        while all.len() > MOST {
+        while all.len() > MAX_OWNERS {
             all.pop_first();
         }
     }
 
     /// The owner has this child.
-    pub(super) fn note(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) {
+    pub(super) fn record(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) {
         if let Some(past) = self.lock().get_mut(key).filter(|past| past.uid == uid) {
-            past.noted.insert(digest(child));
+            past.digests.insert(digest(child));
         }
     }
 
     /// Whether the owner has had this child, or may have had.
-    pub(super) fn existed(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) -> bool {
+    pub(super) fn may_have_existed(&self, key: &ObjectKey, uid: &str, child: &ObjectRef) -> bool {
         let all = self.lock();
         let past = all.get(key).filter(|past| past.uid == uid);
-        past.is_none_or(|past| !past.complete || past.noted.contains(&digest(child)))
+        past.is_none_or(|past| !past.complete || past.digests.contains(&digest(child)))
     }
 
     /// The owner is gone.
-    pub(super) fn forget(&self, key: &ObjectKey) {
+    pub(super) fn remove(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Past>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, ChildHistory>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,43 +94,43 @@ mod tests {
     }
 
     #[test]
-    fn a_new_owner_has_had_only_what_was_noted() {
+    fn new_owner_has_had_only_recorded_children() {
         let children = Children::default();
-        children.begin(&key(), "u1", 1, true);
-        assert!(!children.existed(&key(), "u1", &child("x")));
-        children.note(&key(), "u1", &child("x"));
-        children.begin(&key(), "u1", 1, false);
-        assert!(children.existed(&key(), "u1", &child("x")));
-        assert!(!children.existed(&key(), "u1", &child("y")));
+        children.begin_pass(&key(), "u1", 1, true);
+        assert!(!children.may_have_existed(&key(), "u1", &child("x")));
+        children.record(&key(), "u1", &child("x"));
+        children.begin_pass(&key(), "u1", 1, false);
+        assert!(children.may_have_existed(&key(), "u1", &child("x")));
+        assert!(!children.may_have_existed(&key(), "u1", &child("y")));
     }
 
     #[test]
     fn an_owner_from_before_the_start_may_have_had_any() {
         let children = Children::default();
-        assert!(children.existed(&key(), "u1", &child("x")), "not known");
-        children.begin(&key(), "u1", 1, false);
-        assert!(children.existed(&key(), "u1", &child("x")));
+        assert!(children.may_have_existed(&key(), "u1", &child("x")), "not known");
+        children.begin_pass(&key(), "u1", 1, false);
+        assert!(children.may_have_existed(&key(), "u1", &child("x")));
     }
 
     #[test]
     fn in_another_term_an_owner_may_have_had_any() {
         let children = Children::default();
-        children.begin(&key(), "u1", 1, true);
-        assert!(!children.existed(&key(), "u1", &child("x")));
-        children.begin(&key(), "u1", 2, false);
-        assert!(children.existed(&key(), "u1", &child("x")));
+        children.begin_pass(&key(), "u1", 1, true);
+        assert!(!children.may_have_existed(&key(), "u1", &child("x")));
+        children.begin_pass(&key(), "u1", 2, false);
+        assert!(children.may_have_existed(&key(), "u1", &child("x")));
     }
 
     #[test]
     fn an_owner_that_took_the_name_of_another_is_new() {
         let children = Children::default();
-        children.begin(&key(), "u1", 1, true);
-        children.note(&key(), "u1", &child("x"));
-        children.begin(&key(), "u2", 1, true);
-        assert!(!children.existed(&key(), "u2", &child("x")));
-        children.note(&key(), "u1", &child("y"));
-        assert!(!children.existed(&key(), "u2", &child("y")));
-        children.forget(&key());
-        assert!(children.existed(&key(), "u2", &child("y")));
+        children.begin_pass(&key(), "u1", 1, true);
+        children.record(&key(), "u1", &child("x"));
+        children.begin_pass(&key(), "u2", 1, true);
+        assert!(!children.may_have_existed(&key(), "u2", &child("x")));
+        children.record(&key(), "u1", &child("y"));
+        assert!(!children.may_have_existed(&key(), "u2", &child("y")));
+        children.remove(&key());
+        assert!(children.may_have_existed(&key(), "u2", &child("y")));
     }
 }

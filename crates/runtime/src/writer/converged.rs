@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::managed::{FieldSet, FieldStep, ItemKey, applied_entry, owned_beside, owned_fields};
+use crate::managed::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
-pub(crate) fn converged(
+pub(crate) fn is_converged(
     desired: &Value,
     live: &Value,
     manager: &str,
@@ -21,20 +21,20 @@ pub(crate) fn converged(
         .is_some_and(|entry| entry["apiVersion"] == desired["apiVersion"]);
     let (Some(mine), Some(others)) = (
         owned_fields(live, manager, subresource),
-        owned_beside(live, manager, subresource),
+        owned_by_others(live, manager, subresource),
     ) else {
         return false;
     };
-    let place = Place {
+    let place = OwnedValue {
         live,
-        mine: &mine,
+        own: &mine,
         others: Some(&others),
     };
-    same_version && members(&opinion(desired), &place)
+    same_version && members_match(&ownable_fields(desired), &place)
 }
 
 /// What is left of an object without the fields that nobody can own.
-fn opinion(desired: &Value) -> Value {
+fn ownable_fields(desired: &Value) -> Value {
     let mut opinion = desired.clone();
     if let Value::Object(fields) = &mut opinion {
         fields.remove("apiVersion");
@@ -56,62 +56,62 @@ fn opinion(desired: &Value) -> Value {
 }
 
 /// One place in an object: what is there and who owns what of it.
-struct Place<'a> {
+struct OwnedValue<'a> {
     live: &'a Value,
-    mine: &'a FieldSet,
+    own: &'a FieldSet,
     others: Option<&'a FieldSet>,
 }
 
-impl<'a> Place<'a> {
-    fn down(&self, step: &FieldStep, live: &'a Value) -> Option<Self> {
+impl<'a> OwnedValue<'a> {
+    fn child(&self, step: &FieldStep, live: &'a Value) -> Option<Self> {
         Some(Self {
             live,
-            mine: self.mine.child(step)?,
+            own: self.own.child(step)?,
             others: self.others.and_then(|others| others.child(step)),
         })
     }
 }
 
-fn same(desired: &Value, place: &Place<'_>) -> bool {
-    if place.mine.is_leaf() {
+fn is_same(desired: &Value, place: &OwnedValue<'_>) -> bool {
+    if place.own.is_leaf() {
         // Owned whole; unless others own parts of it, in which case it was empty when we applied.
         return desired == place.live && place.others.is_none_or(FieldSet::is_leaf);
     }
     match desired {
-        Value::Object(_) => members(desired, place),
-        Value::Array(wanted) => items(wanted, place),
+        Value::Object(_) => members_match(desired, place),
+        Value::Array(wanted) => items_match(wanted, place),
         _ => false,
     }
 }
 
-fn members(desired: &Value, place: &Place<'_>) -> bool {
+fn members_match(desired: &Value, place: &OwnedValue<'_>) -> bool {
     let Some(wanted) = desired.as_object() else {
         return false;
     };
-    wanted.len() == place.mine.steps().len()
+    wanted.len() == place.own.steps().len()
         && wanted.iter().all(|(name, value)| {
             let below = place
                 .live
                 .get(name)
-                .and_then(|live| place.down(&FieldStep::field(name), live));
-            below.is_some_and(|below| same(value, &below))
+                .and_then(|live| place.child(&FieldStep::field(name), live));
+            below.is_some_and(|below| is_same(value, &below))
         })
 }
 
 /// Every item is ours and where it was: applying keeps the order of what is applied.
-fn items(wanted: &[Value], place: &Place<'_>) -> bool {
+fn items_match(wanted: &[Value], place: &OwnedValue<'_>) -> bool {
     let Some(live) = place.live.as_array() else {
         return false;
     };
-    if wanted.len() != place.mine.steps().len() {
+    if wanted.len() != place.own.steps().len() {
         return false;
     }
-    let Some(places) = places(live, place.mine) else {
+    let Some(places) = item_positions(live, place.own) else {
         return false;
     };
     let mut last = None;
     wanted.iter().all(|item| {
-        let Some(step) = step_to(item, place.mine) else {
+        let Some(step) = desired_item_step(item, place.own) else {
             return false;
         };
         let Some(at) = places.get(&step).copied() else {
@@ -121,16 +121,16 @@ fn items(wanted: &[Value], place: &Place<'_>) -> bool {
         last = Some(at);
         in_order
             && place
-                .down(&step, &live[at])
-                .is_some_and(|below| same(item, &below))
+                .child(&step, &live[at])
+                .is_some_and(|below| is_same(item, &below))
     })
 }
 
 /// Where each item that we own is; `None` when two have one name.
-fn places(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep, usize>> {
+fn item_positions(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep, usize>> {
     let mut places = BTreeMap::new();
     for (at, item) in live.iter().enumerate() {
-        let Some(step) = named(item, mine) else {
+        let Some(step) = item_step(item, mine) else {
             continue;
         };
         if mine.child(&step).is_some() && places.insert(step, at).is_some() {
@@ -141,24 +141,24 @@ fn places(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep, usize>>
 }
 
 /// The step to an item, by the fields that the steps of `mine` name.
-fn named(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
+fn item_step(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     match mine.steps().next()?.0 {
         FieldStep::Item(keys) => FieldStep::item(item, keys.keys().map(|name| &**name)),
-        FieldStep::Member(_) => Some(FieldStep::Member(ItemKey::of(item))),
+        FieldStep::Member(_) => Some(FieldStep::Member(ItemKey::from_value(item))),
         FieldStep::Field(_) | FieldStep::Index(_) => None,
     }
 }
 
 /// The step to a wanted item. One that leaves out a key means its default, which only the server
 /// knows: it is whatever single item of ours fits.
-fn step_to(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
-    if let Some(step) = named(item, mine) {
+fn desired_item_step(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
+    if let Some(step) = item_step(item, mine) {
         return Some(step);
     }
     let fits = |step: &FieldStep| match step {
         FieldStep::Item(keys) => keys
             .iter()
-            .all(|(name, value)| item.get(&**name).is_none_or(|wanted| value.is(wanted))),
+            .all(|(name, value)| item.get(&**name).is_none_or(|wanted| value.matches(wanted))),
         _ => false,
     };
     let mut fitting = mine.steps().map(|(step, _)| step).filter(|step| fits(step));

@@ -23,9 +23,9 @@ impl Pass {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
+        let kind = ErasedKind::for_resource::<K>();
         let desired = DesiredObject::new(object, &kind, self.owner.id.key.namespace.as_deref())?;
-        let id = kind.object(desired.key.clone());
+        let id = kind.object_ref(desired.key.clone());
         let parameters = PostParams {
             field_manager: Some(self.writer.manager().to_owned()),
             ..PostParams::default()
@@ -43,8 +43,8 @@ impl Pass {
             known,
         };
         let answer = self.send(&write, request).await?;
-        if !answer.accepted() {
-            return Err(self.refused(&write, &answer));
+        if !answer.is_success() {
+            return Err(self.record_refused(&write, &answer));
         }
         Ok(nulls::read(&answer.body)?)
     }

@@ -9,7 +9,7 @@ use crate::key::ObjectKey;
 use super::kind::ErasedKind;
 
 /// Fields of the metadata that are the server's.
-const SERVERS: [&str; 9] = [
+const SERVER_FIELDS: [&str; 9] = [
     "uid",
     "resourceVersion",
     "generation",
@@ -49,7 +49,7 @@ impl DesiredObject {
         let mut body = serde_json::to_value(object)?;
         drop_nulls(&mut body);
         let Value::Object(fields) = &mut body else {
-            return Err(invalid(kind, "is not an object"));
+            return Err(invalid_error(kind, "is not an object"));
         };
         fields.remove("status");
         fields.insert("apiVersion".to_owned(), json!(kind.api_version()));
@@ -58,17 +58,17 @@ impl DesiredObject {
             .entry("metadata")
             .or_insert_with(|| json!({}))
             .as_object_mut()
-            .ok_or_else(|| invalid(kind, "has odd metadata"))?;
+            .ok_or_else(|| invalid_error(kind, "has odd metadata"))?;
         let version = meta.get("resourceVersion").and_then(Value::as_str);
         let version = version.map(str::to_owned);
-        SERVERS.iter().for_each(|field| drop(meta.remove(*field)));
-        let key = key_of(meta, kind, beside)?;
+        SERVER_FIELDS.iter().for_each(|field| drop(meta.remove(*field)));
+        let key = take_key(meta, kind, beside)?;
         Ok(Self { key, body, version })
     }
 
     /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,
     /// or from a cluster-scoped owner. Says whether it did.
-    pub(crate) fn controlled_by(&mut self, owner: &OwnerRef<'_>) -> bool {
+    pub(crate) fn set_controller(&mut self, owner: &OwnerRef<'_>) -> bool {
         if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
             return false;
         }
@@ -92,7 +92,7 @@ impl DesiredObject {
     }
 }
 
-fn key_of(
+fn take_key(
     meta: &mut Map<String, Value>,
     kind: &ErasedKind,
     beside: Option<&str>,
@@ -101,18 +101,18 @@ fn key_of(
         meta.get(field).and_then(Value::as_str).map(str::to_owned)
     };
     let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
-        return Err(invalid(
+        return Err(invalid_error(
             kind,
             "has no metadata.name, so it could not be found again",
         ));
     };
-    if kind.cluster() {
+    if kind.is_cluster_scoped() {
         meta.remove("namespace");
         return Ok(ObjectKey::new(None, &name));
     }
     let namespace = text(meta, "namespace").or_else(|| beside.map(str::to_owned));
     let Some(namespace) = namespace else {
-        return Err(invalid(
+        return Err(invalid_error(
             kind,
             "has no metadata.namespace and its owner has none",
         ));
@@ -121,7 +121,7 @@ fn key_of(
     Ok(ObjectKey::new(Some(&namespace), &name))
 }
 
-fn invalid(kind: &ErasedKind, what: &str) -> Error {
+fn invalid_error(kind: &ErasedKind, what: &str) -> Error {
     Error::new(
         ErrorClass::Invalid,
         format!("the wanted {} {what}", kind.name()),
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_its_author_says_is_sent() {
+    fn only_declared_fields_are_sent() {
         let read = config_map(&json!({
             "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
             "managedFields": [], "labels": {"x": "y"},
         }));
         let desired =
-            DesiredObject::new(&read, &ErasedKind::of::<ConfigMap>(), Some("team")).expect("fine");
+            DesiredObject::new(&read, &ErasedKind::for_resource::<ConfigMap>(), Some("team")).expect("fine");
         let sent = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn an_object_without_a_name_or_namespace_is_refused() {
-        let kind = ErasedKind::of::<ConfigMap>();
+        let kind = ErasedKind::for_resource::<ConfigMap>();
         let nameless = DesiredObject::new(&config_map(&json!({})), &kind, Some("team"));
         assert_eq!(nameless.expect_err("refused").class(), ErrorClass::Invalid);
         let homeless = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, None);
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_reference_is_set_only_where_the_api_allows_one() {
-        let kind = ErasedKind::of::<ConfigMap>();
+        let kind = ErasedKind::for_resource::<ConfigMap>();
         let key = ObjectKey::new(Some("team"), "owner");
         let owner = OwnerRef {
             kind: &kind,
@@ -186,8 +186,8 @@ mod tests {
         };
         let mut child = DesiredObject::new(&config_map(&json!({"name": "a"})), &kind, Some("team"))
             .expect("fine");
-        assert!(child.controlled_by(&owner));
-        assert!(child.controlled_by(&owner));
+        assert!(child.set_controller(&owner));
+        assert!(child.set_controller(&owner));
         assert_eq!(
             child.body["metadata"]["ownerReferences"]
                 .as_array()
@@ -197,7 +197,7 @@ mod tests {
         let space: Namespace =
             serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
         let mut space =
-            DesiredObject::new(&space, &ErasedKind::of::<Namespace>(), Some("team")).expect("fine");
-        assert!(!space.controlled_by(&owner));
+            DesiredObject::new(&space, &ErasedKind::for_resource::<Namespace>(), Some("team")).expect("fine");
+        assert!(!space.set_controller(&owner));
     }
 }

@@ -17,7 +17,7 @@ use super::send::WriteRequest;
 
 impl Pass {
     /// Makes sure that the owner carries the finalizer `name`, such as `example.com/cleanup`.
-    pub async fn finalizer(&self, name: &str) -> Result<()> {
+    pub async fn add_finalizer(&self, name: &str) -> Result<()> {
         let live = self.live();
         let mut finalizers = finalizers(&live);
         if finalizers.iter().any(|other| other == name) {
@@ -32,18 +32,18 @@ impl Pass {
         }
         finalizers.push(name.to_owned());
         self.set_finalizers(&live, &finalizers).await?;
-        if self.state().gone {
+        if self.state().owner_deleted {
             // To go on would be to make something outside that nobody will ever clean up.
             let what = format!("{} was deleted meanwhile", self.owner.id);
             let read = live["metadata"]["resourceVersion"].as_str();
             let error = Error::new(ErrorClass::Conflict, what);
-            return Err(error.on(self.owner.id.clone(), read.map(ResourceVersion::parse)));
+            return Err(error.with_object(self.owner.id.clone(), read.map(ResourceVersion::parse)));
         }
         Ok(())
     }
 
     /// Lets go of the owner: the finalizer `name` is taken off.
-    pub async fn release_finalizer(&self, name: &str) -> Result<()> {
+    pub async fn remove_finalizer(&self, name: &str) -> Result<()> {
         let live = self.live();
         let mut finalizers = finalizers(&live);
         let before = finalizers.len();
@@ -81,23 +81,23 @@ impl Pass {
             .patch(&owner.id.key.name, &parameters, &patch)
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
-        self.finalized(&write, answer)
+        self.check_finalizer_answer(&write, answer)
     }
 
-    fn finalized(&self, write: &WriteRequest<'_>, answer: ApiResponse) -> Result<()> {
-        if answer.object_missing() {
-            self.state().gone = true;
+    fn check_finalizer_answer(&self, write: &WriteRequest<'_>, answer: ApiResponse) -> Result<()> {
+        if answer.is_object_not_found() {
+            self.state().owner_deleted = true;
             return Ok(());
         }
-        if test_failed(&answer) {
-            return Err(self.lost(write, "its finalizers were changed by another writer"));
+        if is_failed_test(&answer) {
+            return Err(self.record_conflict(write, "its finalizers were changed by another writer"));
         }
-        if !answer.accepted() {
-            return Err(self.refused(write, &answer));
+        if !answer.is_success() {
+            return Err(self.record_refused(write, &answer));
         }
         let mut state = self.state();
-        state.gone = answer.gone(false);
-        state.answered = Some(answer.body);
+        state.owner_deleted = answer.is_deleted(false);
+        state.last_answer = Some(answer.body);
         Ok(())
     }
 }
@@ -109,7 +109,7 @@ fn finalizers(object: &Value) -> Vec<String> {
 }
 
 /// A patch whose test failed is answered like an invalid one, but without a single cause.
-fn test_failed(answer: &ApiResponse) -> bool {
+fn is_failed_test(answer: &ApiResponse) -> bool {
     answer.code == StatusCode::UNPROCESSABLE_ENTITY
         && answer.body["details"]["causes"]
             .as_array()

@@ -19,7 +19,7 @@ pub(crate) struct ErasedKind {
 
 impl ErasedKind {
     /// The kind of `K`.
-    pub(crate) fn of<K>() -> Self
+    pub(crate) fn for_resource<K>() -> Self
     where
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
@@ -43,12 +43,12 @@ impl ErasedKind {
     }
 
     /// Whether its objects have no namespace.
-    pub(crate) fn cluster(&self) -> bool {
+    pub(crate) fn is_cluster_scoped(&self) -> bool {
         self.cluster
     }
 
     /// An object of this kind.
-    pub(crate) fn object(&self, key: ObjectKey) -> ObjectRef {
+    pub(crate) fn object_ref(&self, key: ObjectKey) -> ObjectRef {
         ObjectRef {
             kind: self.name.clone(),
             key,

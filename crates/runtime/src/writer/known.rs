@@ -22,54 +22,54 @@ pub trait LiveObjects: Send + Sync {
     fn owned_by(&self, uid: &str) -> Vec<Value>;
 
     /// Announces a write, because its event may come before its answer. Dropped, it has failed.
-    fn writing(&self, key: &ObjectKey) -> Box<dyn InFlightWrite>;
+    fn begin_write(&self, key: &ObjectKey) -> Box<dyn InFlightWrite>;
 
     /// Takes over what the server showed in answer to a read, if the view keeps such things.
-    fn reread(&self, _live: &Value) {}
+    fn record_read(&self, _live: &Value) {}
 }
 
 /// A write that has been announced.
 pub trait InFlightWrite: Send {
     /// It was answered with this object.
-    fn wrote(self: Box<Self>, response: &Value, made: WriteReceipt);
+    fn record_write(self: Box<Self>, response: &Value, made: WriteReceipt);
 
     /// It was a deletion, and the object with this UID is gone.
-    fn deleted(self: Box<Self>, uid: &str);
+    fn record_delete(self: Box<Self>, uid: &str);
 }
 
 impl<T: View + Serialize> LiveObjects for Cache<T> {
     fn live(&self, key: &ObjectKey) -> Option<Value> {
         match self.get(key) {
-            Some(object) => value(&object),
+            Some(object) => to_value(&object),
             None => self.unreadable(key).map(|_| Value::Null),
         }
     }
 
     fn owned_by(&self, uid: &str) -> Vec<Value> {
         let owned = Self::owned_by(self, uid);
-        owned.iter().filter_map(value).collect()
+        owned.iter().filter_map(to_value).collect()
     }
 
-    fn writing(&self, key: &ObjectKey) -> Box<dyn InFlightWrite> {
-        Box::new(Self::writing(self, key))
+    fn begin_write(&self, key: &ObjectKey) -> Box<dyn InFlightWrite> {
+        Box::new(Self::begin_write(self, key))
     }
 
-    fn reread(&self, live: &Value) {
-        Self::reread(self, live);
+    fn record_read(&self, live: &Value) {
+        Self::record_read(self, live);
     }
 }
 
 impl<T: View> InFlightWrite for PendingWrite<T> {
-    fn wrote(self: Box<Self>, response: &Value, made: WriteReceipt) {
-        Self::wrote(*self, response, made);
+    fn record_write(self: Box<Self>, response: &Value, made: WriteReceipt) {
+        Self::record_write(*self, response, made);
     }
 
-    fn deleted(self: Box<Self>, uid: &str) {
-        Self::deleted(*self, uid);
+    fn record_delete(self: Box<Self>, uid: &str) {
+        Self::record_delete(*self, uid);
     }
 }
 
 /// What was decoded from JSON can be JSON again.
-fn value<T: Serialize>(object: &Arc<T>) -> Option<Value> {
+fn to_value<T: Serialize>(object: &Arc<T>) -> Option<Value> {
     serde_json::to_value(&**object).ok()
 }

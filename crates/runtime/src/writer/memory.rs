@@ -14,32 +14,32 @@ use crate::key::ObjectRef;
 use crate::managed::{applied_entry, owned_fields};
 
 /// Odd objects are few; beyond this many, some are written once more.
-const MOST: usize = 65_536;
+const MAX_ENTRIES: usize = 65_536;
 
-type Place = (ObjectRef, Option<&'static str>);
+type MemoKey = (ObjectRef, Option<&'static str>);
 
 /// The last writes that cannot be recognised from their result.
 #[derive(Debug, Default)]
-pub(crate) struct AppliedMemo(Mutex<BTreeMap<Place, Last>>);
+pub(crate) struct AppliedMemo(Mutex<BTreeMap<MemoKey, LastWrite>>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Last {
+struct LastWrite {
     desired: u64,
     result: u64,
 }
 
-impl Last {
+impl LastWrite {
     fn new(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Self {
         Self {
             desired: digest(desired),
-            result: digest(&essence(desired, live, manager, subresource)),
+            result: digest(&owned_state(desired, live, manager, subresource)),
         }
     }
 }
 
 impl AppliedMemo {
     /// Whether `live` is still what came of writing `desired`.
-    pub(crate) fn holds(
+    pub(crate) fn is_current(
         &self,
         object: &ObjectRef,
         subresource: Option<&'static str>,
@@ -49,14 +49,14 @@ impl AppliedMemo {
     ) -> bool {
         let place = (object.clone(), subresource);
         let last = self.lock().get(&place).copied();
-        last.is_some_and(|last| last == Last::new(desired, live, manager, subresource))
+        last.is_some_and(|last| last == LastWrite::new(desired, live, manager, subresource))
     }
 
     /// Remembers that writing `desired` made `result` of what was there `before`.
     ///
     /// An empty list or map that did not come of it is believed only once writing has changed
     /// nothing: the server removes one that it emptied, and makes it when it is applied again.
-    pub(crate) fn keep(
+    pub(crate) fn memoize(
         &self,
         object: &ObjectRef,
         subresource: Option<&'static str>,
@@ -67,50 +67,50 @@ impl AppliedMemo {
         let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
         let unchanged = before.is_some_and(|before| version(before) == version(result));
         let place = (object.clone(), subresource);
-        if !unchanged && lacks_empty(desired, result) {
+        if !unchanged && drops_empty_fields(desired, result) {
             self.lock().remove(&place);
             return;
         }
-        let last = Last::new(desired, result, manager, subresource);
+        let last = LastWrite::new(desired, result, manager, subresource);
         let mut kept = self.lock();
         kept.insert(place, last);
-        while kept.len() > MOST {
+        while kept.len() > MAX_ENTRIES {
             kept.pop_first();
         }
     }
 
     /// Forgets an object that is gone.
-    pub(crate) fn forget(&self, object: &ObjectRef) {
+    pub(crate) fn remove(&self, object: &ObjectRef) {
         let mut kept = self.lock();
         for subresource in [None, Some("status")] {
             kept.remove(&(object.clone(), subresource));
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Place, Last>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<MemoKey, LastWrite>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What we own of an object, the values of it, and what is at the places that leave no trace among
 /// what is owned: nothing else can make a write of ours needed.
-fn essence(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Value {
+fn owned_state(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Value {
     let owned = owned_fields(live, manager, subresource);
     json!({
         "fields": applied_entry(live, manager, subresource).map(|entry| &entry["fieldsV1"]),
         "values": owned.map_or_else(|| live.clone(), |owned| owned.extract(live)),
-        "traceless": traceless(desired, live),
+        "traceless": empty_fields(desired, live),
     })
 }
 
 /// The parts of `live` where `desired` has something empty.
-fn traceless(desired: &Value, live: &Value) -> Value {
+fn empty_fields(desired: &Value, live: &Value) -> Value {
     match desired {
         Value::Object(fields) if !fields.is_empty() => {
-            let within = fields.iter().filter(|(_, inner)| has_empty(inner));
+            let within = fields.iter().filter(|(_, inner)| has_empty_fields(inner));
             let parts = within.map(|(name, inner)| {
                 let live = live.get(name).unwrap_or(&Value::Null);
-                (name.clone(), traceless(inner, live))
+                (name.clone(), empty_fields(inner, live))
             });
             Value::Object(parts.collect())
         }
@@ -119,24 +119,24 @@ fn traceless(desired: &Value, live: &Value) -> Value {
 }
 
 /// Whether something empty in `desired` is not so in `result`.
-fn lacks_empty(desired: &Value, result: &Value) -> bool {
+fn drops_empty_fields(desired: &Value, result: &Value) -> bool {
     match (desired, result) {
-        _ if !has_empty(desired) || desired == result => false,
+        _ if !has_empty_fields(desired) || desired == result => false,
         (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => fields
             .iter()
-            .any(|(name, inner)| lacks_empty(inner, result.get(name).unwrap_or(&Value::Null))),
+            .any(|(name, inner)| drops_empty_fields(inner, result.get(name).unwrap_or(&Value::Null))),
         (Value::Array(items), Value::Array(result)) if items.len() == result.len() => {
             let mut pairs = items.iter().zip(result);
-            pairs.any(|(item, result)| lacks_empty(item, result))
+            pairs.any(|(item, result)| drops_empty_fields(item, result))
         }
         _ => true,
     }
 }
 
-fn has_empty(value: &Value) -> bool {
+fn has_empty_fields(value: &Value) -> bool {
     match value {
-        Value::Object(fields) => fields.is_empty() || fields.values().any(has_empty),
-        Value::Array(items) => items.is_empty() || items.iter().any(has_empty),
+        Value::Object(fields) => fields.is_empty() || fields.values().any(has_empty_fields),
+        Value::Array(items) => items.is_empty() || items.iter().any(has_empty_fields),
         _ => false,
     }
 }
@@ -172,7 +172,7 @@ mod tests {
         })
     }
 
-    fn wish() -> Value {
+    fn desired_object() -> Value {
         json!({"spec": {"cpu": "1000m"}})
     }
 
@@ -181,13 +181,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_spells_otherwise_is_recognised() {
+    fn normalized_value_is_recognized() {
         let memory = AppliedMemo::default();
-        let desired = wish();
+        let desired = desired_object();
         let holds =
-            |desired: &Value, live: &Value| memory.holds(&object(), None, "ours", desired, live);
+            |desired: &Value, live: &Value| memory.is_current(&object(), None, "ours", desired, live);
         assert!(!holds(&desired, &live("1", 0, &cpu())));
-        memory.keep(
+        memory.memoize(
             &object(),
             None,
             "ours",
@@ -207,26 +207,26 @@ mod tests {
     }
 
     #[test]
-    fn an_ownership_that_was_lost_is_noticed() {
+    fn lost_ownership_is_detected() {
         let memory = AppliedMemo::default();
-        memory.keep(
+        memory.memoize(
             &object(),
             None,
             "ours",
-            &wish(),
+            &desired_object(),
             (None, &live("1", 0, &cpu())),
         );
         let lost = live("1", 0, &json!({}));
-        assert!(!memory.holds(&object(), None, "ours", &wish(), &lost));
+        assert!(!memory.is_current(&object(), None, "ours", &desired_object(), &lost));
     }
 
     #[test]
-    fn what_is_gone_is_forgotten() {
+    fn deleted_object_is_removed() {
         let memory = AppliedMemo::default();
         let (status, live) = (Some("status"), live("1", 0, &cpu()));
-        memory.keep(&object(), status, "ours", &wish(), (None, &live));
-        assert!(memory.holds(&object(), status, "ours", &wish(), &live));
-        memory.forget(&object());
-        assert!(!memory.holds(&object(), status, "ours", &wish(), &live));
+        memory.memoize(&object(), status, "ours", &desired_object(), (None, &live));
+        assert!(memory.is_current(&object(), status, "ours", &desired_object(), &live));
+        memory.remove(&object());
+        assert!(!memory.is_current(&object(), status, "ours", &desired_object(), &live));
     }
 }

@@ -115,13 +115,13 @@ impl Writer {
     }
 
     /// Drops what is remembered of an object that is gone.
-    pub fn forget(&self, object: &ObjectRef) {
-        self.0.memory.forget(object);
+    pub fn on_deleted(&self, object: &ObjectRef) {
+        self.0.memory.remove(object);
     }
 
     /// Drops what is remembered of the children of an owner that is gone.
-    pub(crate) fn forget_children(&self, owner: &ObjectKey) {
-        self.0.children.forget(owner);
+    pub(crate) fn on_owner_deleted(&self, owner: &ObjectKey) {
+        self.0.children.remove(owner);
     }
 }
 

@@ -9,11 +9,11 @@ use kube::core::GroupVersionKind;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::converged::converged;
+use super::converged::is_converged;
 use super::desired::drop_nulls;
 use super::memory::AppliedMemo;
 use crate::key::{ObjectKey, ObjectRef};
-use crate::managed::{ObjectPart, foreign_change, foreign_change_beside};
+use crate::managed::{ObjectPart, is_foreign_change, is_foreign_change_excluding};
 
 const OURS: &str = "ours";
 
@@ -155,7 +155,7 @@ fn patch() -> impl Strategy<Value = Value> {
     })
 }
 
-fn rival() -> impl Strategy<Value = Step> {
+fn foreign_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         fields().prop_map(Step::RivalApply),
         patch().prop_map(Step::RivalPatch),
@@ -163,7 +163,7 @@ fn rival() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn own() -> impl Strategy<Value = Step> {
+fn own_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         fields().prop_map(Step::Ours),
         fields().prop_map(Step::OurStatus)
@@ -171,7 +171,7 @@ fn own() -> impl Strategy<Value = Step> {
 }
 
 fn history() -> impl Strategy<Value = Vec<Step>> {
-    proptest::collection::vec(prop_oneof![own(), rival()], 0..6)
+    proptest::collection::vec(prop_oneof![own_step(), foreign_step()], 0..6)
 }
 
 /// Things on the box.
@@ -205,7 +205,7 @@ impl Things {
     }
 
     /// The object after `step`; `None` if the server refuses it.
-    async fn take(&self, name: &str, step: &Step) -> Option<Value> {
+    async fn apply_step(&self, name: &str, step: &Step) -> Option<Value> {
         let merge = |part: &str, fields: &Value| Patch::Merge(json!({ part: fields }));
         let apply = |part: &str, fields: &Value| Patch::Apply(whole(name, part, fields));
         let rival = PatchParams {
@@ -294,29 +294,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn what_is_not_sent_would_have_changed_nothing(
-        history in history(), wanted in fields(), times in 0..3, between in proptest::option::of(rival()),
+    fn suppressed_write_would_change_nothing(
+        history in history(), wanted in fields(), times in 0..3, between in proptest::option::of(foreign_step()),
     ) {
         let verdict = with_things(move |things| async move {
             for step in &history {
-                things.take("a", step).await;
+                things.apply_step("a", step).await;
             }
             let desired = whole("a", "spec", &wanted);
             let (memory, object) = (AppliedMemo::default(), thing());
             for _ in 0..times {
                 let before = things.get("a").await;
-                let made = things.take("a", &Step::Ours(wanted.clone())).await;
+                let made = things.apply_step("a", &Step::Ours(wanted.clone())).await;
                 if let Some(made) = made {
-                    memory.keep(&object, None, OURS, &desired, (Some(&before), &made));
+                    memory.memoize(&object, None, OURS, &desired, (Some(&before), &made));
                 }
             }
             if let Some(step) = &between {
-                things.take("a", step).await;
+                things.apply_step("a", step).await;
             }
             let live = things.get("a").await;
-            let skipped = converged(&desired, &live, OURS, None)
-                || memory.holds(&object, None, OURS, &desired, &live);
-            let after = things.take("a", &Step::Ours(wanted)).await;
+            let skipped = is_converged(&desired, &live, OURS, None)
+                || memory.is_current(&object, None, OURS, &desired, &live);
+            let after = things.apply_step("a", &Step::Ours(wanted)).await;
             (skipped, live, after)
         });
         let (skipped, live, after) = verdict;
@@ -327,24 +327,24 @@ proptest! {
     }
 
     #[test]
-    fn what_was_just_written_is_not_sent_again(wanted in fields(), ours in history()) {
+    fn written_object_is_not_sent_again(wanted in fields(), ours in history()) {
         // What is empty leaves no trace of its own; the memory is for those.
         let mut wanted = without_empty(wanted);
         wanted["text"] = json!("1");
         let (skipped, live) = with_things(move |things| async move {
             for step in ours.iter().filter(|step| matches!(step, Step::Ours(_) | Step::OurStatus(_))) {
-                things.take("a", step).await;
+                things.apply_step("a", step).await;
             }
-            let live = things.take("a", &Step::Ours(wanted.clone())).await;
+            let live = things.apply_step("a", &Step::Ours(wanted.clone())).await;
             let live = live.expect("it is valid");
-            (converged(&whole("a", "spec", &wanted), &live, OURS, None), live)
+            (is_converged(&whole("a", "spec", &wanted), &live, OURS, None), live)
         });
         prop_assert!(skipped, "sent again: {live:#}");
     }
 
     #[test]
-    fn a_foreign_change_behind_ours_is_never_missed(
-        before in history(), foreign in proptest::collection::vec(rival(), 0..3), write in own(),
+    fn foreign_change_behind_an_own_write_is_detected(
+        before in history(), foreign in proptest::collection::vec(foreign_step(), 0..3), write in own_step(),
     ) {
         // In doubt a change is foreign: an empty list is nobody's, whoever made it.
         let clear = |step: &Step| match step {
@@ -355,26 +355,26 @@ proptest! {
         let part = if matches!(write, Step::Ours(_)) { ObjectPart::Main } else { ObjectPart::Status };
         let (old, alone, both) = with_things(move |things| async move {
             for step in &before {
-                things.take("a", step).await;
-                things.take("b", step).await;
+                things.apply_step("a", step).await;
+                things.apply_step("b", step).await;
             }
             let old = things.get("a").await;
-            let alone = things.take("b", &write).await;
+            let alone = things.apply_step("b", &write).await;
             for step in &foreign {
-                things.take("a", step).await;
+                things.apply_step("a", step).await;
             }
-            (old, alone, things.take("a", &write).await)
+            (old, alone, things.apply_step("a", &write).await)
         });
         let (Some(alone), Some(both)) = (alone, both) else {
             return Ok(());
         };
         let hidden = essence(&alone) != essence(&both);
         if hidden {
-            prop_assert!(foreign_change_beside(&old, &both, OURS, part), "missed:\n{old:#}\n{both:#}");
+            prop_assert!(is_foreign_change_excluding(&old, &both, OURS, part), "missed:\n{old:#}\n{both:#}");
         }
         if none {
-            prop_assert!(!foreign_change_beside(&old, &both, OURS, part), "invented:\n{old:#}\n{both:#}");
-            prop_assert!(!foreign_change(&old, &both, OURS), "invented:\n{old:#}\n{both:#}");
+            prop_assert!(!is_foreign_change_excluding(&old, &both, OURS, part), "invented:\n{old:#}\n{both:#}");
+            prop_assert!(!is_foreign_change(&old, &both, OURS), "invented:\n{old:#}\n{both:#}");
         }
     }
 }

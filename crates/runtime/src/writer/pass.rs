@@ -45,14 +45,14 @@ impl PassOwner {
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
+        let kind = ErasedKind::for_resource::<K>();
         let meta = object.meta();
         let key = ObjectKey::new(
             meta.namespace.as_deref(),
             meta.name.as_deref().unwrap_or_default(),
         );
         Ok(Self {
-            id: kind.object(key),
+            id: kind.object_ref(key),
             kind,
             uid: meta.uid.clone().unwrap_or_default(),
             generation: meta.generation,
@@ -107,15 +107,15 @@ pub struct Pass {
 #[derive(Default)]
 pub(super) struct PassState {
     /// Every child this pass wants, written or not: prune takes away the others.
-    pub(super) wanted: BTreeSet<ObjectRef>,
+    pub(super) desired: BTreeSet<ObjectRef>,
     /// The owner as the last answer of this pass showed it.
-    pub(super) answered: Option<Value>,
+    pub(super) last_answer: Option<Value>,
     /// Whether the owner is known to be deleted, or went with the release of its finalizer.
-    pub(super) gone: bool,
+    pub(super) owner_deleted: bool,
     /// Whether anything was written.
-    pub(super) wrote: Option<Instant>,
+    pub(super) first_write_at: Option<Instant>,
     pub(super) status: Option<Result<Value, String>>,
-    pub(super) wishes: ConditionChanges,
+    pub(super) condition_changes: ConditionChanges,
 }
 
 impl Pass {
@@ -124,7 +124,7 @@ impl Pass {
         let new = shown && written_by(&owner.read, writer.manager()).next().is_none();
         let children = &writer.0.children;
         let term = writer.0.fence.term();
-        children.begin(&owner.id.key, &owner.uid, term, new);
+        children.begin_pass(&owner.id.key, &owner.uid, term, new);
         Self {
             writer,
             owner,
@@ -145,32 +145,32 @@ impl Pass {
 
     /// When this pass first changed anything on the server, if it did.
     #[must_use]
-    pub fn wrote(&self) -> Option<Instant> {
-        self.state().wrote
+    pub fn first_write_at(&self) -> Option<Instant> {
+        self.state().first_write_at
     }
 
     /// Asserts a condition of the owner, written when the pass ends.
     pub fn condition(&self, condition: Condition) {
-        self.state().wishes.set(condition);
+        self.state().condition_changes.set(condition);
     }
 
     /// Takes a condition of the owner away when the pass ends.
-    pub fn retract(&self, kind: &str) {
-        self.state().wishes.retract(kind);
+    pub fn remove_condition(&self, kind: &str) {
+        self.state().condition_changes.remove(kind);
     }
 
     /// The owner turned out to be deleted: nothing is said of it when the pass ends.
-    pub fn owner_gone(&self) {
-        self.state().gone = true;
+    pub fn mark_owner_deleted(&self) {
+        self.state().owner_deleted = true;
     }
 
     /// Whether the owner is known to be deleted, or goes without this controller.
-    pub(crate) fn is_owner_gone(&self) -> bool {
-        self.state().gone
+    pub(crate) fn is_owner_deleted(&self) -> bool {
+        self.state().owner_deleted
     }
 
     /// Whether the owner's status shows `message` as what holds it up.
-    pub(crate) fn shows(&self, message: &str) -> bool {
+    pub(crate) fn status_contains(&self, message: &str) -> bool {
         let live = self.live();
         let conditions = live["status"]["conditions"].as_array();
         let mut conditions = conditions.into_iter().flatten();
@@ -185,7 +185,7 @@ impl Pass {
     /// The owner as this pass has read it: what it computes from that must not be written over
     /// anything newer.
     pub(super) fn read(&self) -> Value {
-        let answered = self.state().answered.clone();
+        let answered = self.state().last_answer.clone();
         answered.unwrap_or_else(|| self.owner.read.clone())
     }
 
@@ -195,7 +195,7 @@ impl Pass {
         known
             .and_then(|known| known.live(&owner.id.key))
             .filter(|live| live["metadata"]["uid"] == owner.uid)
-            .or_else(|| self.state().answered.clone())
+            .or_else(|| self.state().last_answer.clone())
             .unwrap_or_else(|| owner.read.clone())
     }
 

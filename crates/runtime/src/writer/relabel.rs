@@ -29,7 +29,7 @@ pub struct MetadataPatch {
 
 impl Pass {
     /// Sets and removes labels and annotations of an object that is not the owner's child.
-    pub async fn relabel<K>(
+    pub async fn patch_metadata<K>(
         &self,
         key: &ObjectKey,
         change: &MetadataPatch,
@@ -39,8 +39,8 @@ impl Pass {
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
-        let object = kind.object(key.clone());
+        let kind = ErasedKind::for_resource::<K>();
+        let object = kind.object_ref(key.clone());
         let live = known.and_then(|known| known.live(key));
         let parameters = PatchParams {
             field_manager: Some(self.writer.manager().to_owned()),
@@ -63,10 +63,10 @@ impl Pass {
             known,
         };
         let answer = self.send(&write, request).await?;
-        if answer.accepted() {
+        if answer.is_success() {
             return Ok(());
         }
-        Err(self.refused(&write, &answer))
+        Err(self.record_refused(&write, &answer))
     }
 }
 

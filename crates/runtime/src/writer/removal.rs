@@ -29,7 +29,7 @@ impl Pass {
 
     /// Deletes an object that need not be a child, whoever made it, if it is there and as it was read.
     /// One that another object controls is refused.
-    pub async fn delete_other<K>(
+    pub async fn delete_unowned<K>(
         &self,
         key: &ObjectKey,
         known: Option<&dyn LiveObjects>,
@@ -51,14 +51,14 @@ impl Pass {
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
-        let object = kind.object(key.clone());
-        let Some(live) = self.look(&kind, &object, known).await? else {
+        let kind = ErasedKind::for_resource::<K>();
+        let object = kind.object_ref(key.clone());
+        let Some(live) = self.read_live(&kind, &object, known).await? else {
             return Ok(());
         };
-        self.refuse_controlled(&object, &live)?;
+        self.check_single_controller(&object, &live)?;
         if object != self.owner.id && !wanted(self, &live) {
-            self.suppressed("delete", &object);
+            self.record_suppressed("delete", &object);
             return Ok(());
         }
         self.remove(&kind, &object, &live, known).await
@@ -71,7 +71,7 @@ impl Pass {
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
+        let kind = ErasedKind::for_resource::<K>();
         let mut pruned = 0;
         for live in known.owned_by(&self.owner.uid) {
             let meta = &live["metadata"];
@@ -79,14 +79,14 @@ impl Pass {
                 meta["namespace"].as_str(),
                 meta["name"].as_str().unwrap_or_default(),
             );
-            let object = kind.object(key);
+            let object = kind.object_ref(key);
             let controlled = |it: &Value| it["controller"] == true && it["uid"] == self.owner.uid;
             let ours = meta["ownerReferences"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .any(controlled);
-            let wanted = self.state().wanted.contains(&object);
+            let wanted = self.state().desired.contains(&object);
             let ours = ours && has_fields(&live, self.writer.manager());
             if ours && !wanted && !meta["deletionTimestamp"].is_string() {
                 self.remove(&kind, &object, &live, Some(known)).await?;
@@ -125,10 +125,10 @@ impl Pass {
             .delete(&object.key.name, &parameters)
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
-        if answer.accepted() || answer.object_missing() {
-            self.writer.forget(object);
+        if answer.is_success() || answer.is_object_not_found() {
+            self.writer.on_deleted(object);
             return Ok(());
         }
-        Err(self.refused(&write, &answer))
+        Err(self.record_refused(&write, &answer))
     }
 }

@@ -20,7 +20,7 @@ const STATUS: Option<&str> = Some("status");
 impl Pass {
     /// Makes the status of the child `key` say `status`, in every field that it names. Nothing is sent
     /// where it says so already, nor to a child that is not there.
-    pub async fn report<K>(
+    pub async fn apply_child_status<K>(
         &self,
         key: &ObjectKey,
         status: impl Serialize,
@@ -30,15 +30,15 @@ impl Pass {
         K: Resource<DynamicType = ()>,
         K::Scope: 'static,
     {
-        let kind = ErasedKind::of::<K>();
-        let object = kind.object(key.clone());
-        let Some(live) = self.look(&kind, &object, known).await? else {
+        let kind = ErasedKind::for_resource::<K>();
+        let object = kind.object_ref(key.clone());
+        let Some(live) = self.read_live(&kind, &object, known).await? else {
             return Ok(());
         };
-        self.refuse_controlled(&object, &live)?;
+        self.check_single_controller(&object, &live)?;
         let desired = body(&kind, key, serde_json::to_value(status)?);
-        if self.needless(&object, STATUS, &desired, &live) {
-            self.suppressed("report", &object);
+        if self.is_noop(&object, STATUS, &desired, &live) {
+            self.record_suppressed("report", &object);
             return Ok(());
         }
         let mut pinned = desired.clone();
@@ -57,10 +57,10 @@ impl Pass {
             known,
         };
         let answer = self.send(&write, request).await?;
-        if !answer.accepted() {
-            return Err(self.refused(&write, &answer));
+        if !answer.is_success() {
+            return Err(self.record_refused(&write, &answer));
         }
-        self.remember(&object, STATUS, &desired, (Some(&live), &answer.body));
+        self.memoize(&object, STATUS, &desired, (Some(&live), &answer.body));
         Ok(())
     }
 }

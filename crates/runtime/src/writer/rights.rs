@@ -15,12 +15,12 @@ use super::pass::{Pass, PassOwner};
 
 impl PassOwner {
     /// Whether the owner, as it was read, is being deleted and waits for nothing that `manager` does.
-    pub(crate) fn goes_without(&self, manager: &str) -> bool {
-        self.is_left(&self.read, manager)
+    pub(crate) fn is_released_by(&self, manager: &str) -> bool {
+        self.is_live_released_by(&self.read, manager)
     }
 
     /// The same of the owner as it is in `live`.
-    pub(super) fn is_left(&self, live: &Value, manager: &str) -> bool {
+    pub(super) fn is_live_released_by(&self, live: &Value, manager: &str) -> bool {
         let finalizers = live["metadata"]["finalizers"].as_array();
         let mut finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
         let declared = finalizers.any(|name| self.finalizers.contains(&name));
@@ -30,7 +30,7 @@ impl PassOwner {
 
 impl Pass {
     /// A pass over an owner that is being deleted cleans up and makes nothing.
-    pub(super) fn refuse_late(&self, object: &ObjectRef) -> Result<()> {
+    pub(super) fn check_owner_not_deleting(&self, object: &ObjectRef) -> Result<()> {
         let owner = &self.owner;
         if !is_deleting(&owner.read) {
             return Ok(());
@@ -52,63 +52,63 @@ impl Pass {
             None => Some(self.read()),
         };
         if let Some(cached) = cached.as_ref().filter(|cached| is_deleting(cached)) {
-            return Err(self.too_late(object, cached));
+            return Err(self.owner_deleting_error(object, cached));
         }
         if !again && cached.is_some() {
             return Ok(());
         }
-        let found = self.look(&owner.kind, &owner.id, None).await?;
+        let found = self.read_live(&owner.kind, &owner.id, None).await?;
         match found.filter(ours) {
             Some(live) if is_deleting(&live) => {
                 if let Some(known) = &owner.known {
-                    known.reread(&live);
+                    known.record_read(&live);
                 }
-                Err(self.too_late(object, &live))
+                Err(self.owner_deleting_error(object, &live))
             }
             Some(_) => Ok(()),
             None => {
-                self.owner_deleted();
-                Err(self.overtaken(object, "was deleted"))
+                self.record_owner_deleted();
+                Err(self.conflict_error(object, "was deleted"))
             }
         }
     }
 
     /// The server no longer has the owner. The cache is told, since its watch may take long to.
-    pub(super) fn owner_deleted(&self) {
+    pub(super) fn record_owner_deleted(&self) {
         let owner = &self.owner;
-        self.state().gone = true;
+        self.state().owner_deleted = true;
         if let Some(known) = &owner.known {
-            known.writing(&owner.id.key).deleted(&owner.uid);
+            known.begin_write(&owner.id.key).record_delete(&owner.uid);
         }
     }
 
-    fn too_late(&self, object: &ObjectRef, live: &Value) -> Error {
-        if self.owner.is_left(live, self.writer.manager()) {
-            self.state().gone = true;
+    fn owner_deleting_error(&self, object: &ObjectRef, live: &Value) -> Error {
+        if self.owner.is_live_released_by(live, self.writer.manager()) {
+            self.state().owner_deleted = true;
         }
-        self.overtaken(object, "is being deleted")
+        self.conflict_error(object, "is being deleted")
     }
 
-    fn overtaken(&self, object: &ObjectRef, why: &str) -> Error {
+    fn conflict_error(&self, object: &ObjectRef, why: &str) -> Error {
         let owner = &self.owner;
         let what = format!("apply of {object}: {} {why}", owner.id);
         let read = owner.read["metadata"]["resourceVersion"].as_str();
         Error::new(ErrorClass::Conflict, what)
-            .on(owner.id.clone(), read.map(ResourceVersion::parse))
+            .with_object(owner.id.clone(), read.map(ResourceVersion::parse))
     }
 
     /// Whether `live` names the owner among its owners.
-    pub(super) fn names_owner(&self, live: &Value) -> bool {
+    pub(super) fn has_owner_reference(&self, live: &Value) -> bool {
         references(live).any(|it| it["uid"] == self.owner.uid)
     }
 
     /// Whether this controller has written `live`, or the owner has it.
     pub(super) fn is_child(&self, live: &Value) -> bool {
-        self.names_owner(live) || has_fields(live, self.writer.manager())
+        self.has_owner_reference(live) || has_fields(live, self.writer.manager())
     }
 
     /// Two controllers of one child would undo each other for ever.
-    pub(super) fn refuse_controlled(&self, object: &ObjectRef, live: &Value) -> Result<()> {
+    pub(super) fn check_single_controller(&self, object: &ObjectRef, live: &Value) -> Result<()> {
         let uid = &self.owner.uid;
         let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid)
         else {
@@ -120,12 +120,12 @@ impl Pass {
             name("kind"),
             name("name"),
         );
-        Err(taken(object, live, what))
+        Err(name_taken_error(object, live, what))
     }
 
     /// An object that neither this controller has written nor the owner has is somebody's own.
     /// `owned`: whether the owner can own it, which it cannot across namespaces.
-    pub(super) fn refuse_foreign(
+    pub(super) fn check_controller(
         &self,
         object: &ObjectRef,
         live: &Value,
@@ -147,13 +147,13 @@ impl Pass {
             false => "delete it or use another name".to_owned(),
         };
         let what = format!("{object} exists and is not managed by {manager}{by}; {ways}");
-        Err(taken(object, live, what))
+        Err(name_taken_error(object, live, what))
     }
 }
 
-fn taken(object: &ObjectRef, live: &Value, what: String) -> Error {
+fn name_taken_error(object: &ObjectRef, live: &Value, what: String) -> Error {
     let version = live["metadata"]["resourceVersion"].as_str();
-    Error::new(ErrorClass::Exists, what).on(object.clone(), version.map(ResourceVersion::parse))
+    Error::new(ErrorClass::Exists, what).with_object(object.clone(), version.map(ResourceVersion::parse))
 }
 
 fn references(object: &Value) -> impl Iterator<Item = &Value> {

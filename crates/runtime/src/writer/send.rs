@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::fence::FenceGuard;
 use crate::journal::JournalEntry;
 use crate::key::ObjectRef;
-use crate::managed::{ObjectPart, foreign_change_beside};
+use crate::managed::{ObjectPart, is_foreign_change_excluding};
 use crate::telemetry::{StaleEffect, WriteEnded, WriteResult};
 use crate::version::ResourceVersion;
 
@@ -37,16 +37,16 @@ pub(super) struct WriteRequest<'a> {
 }
 
 impl WriteRequest<'_> {
-    fn base(&self) -> Option<ResourceVersion> {
+    fn base_version(&self) -> Option<ResourceVersion> {
         let version = self.live?["metadata"]["resourceVersion"].as_str();
         version.map(ResourceVersion::parse)
     }
 
     /// The version that an error is about: the one that turned out to be too old.
-    fn read(&self) -> Option<ResourceVersion> {
+    fn read_version(&self) -> Option<ResourceVersion> {
         self.lock
             .map(ResourceVersion::parse)
-            .or_else(|| self.base())
+            .or_else(|| self.base_version())
     }
 
     fn uid(&self) -> Option<&str> {
@@ -56,14 +56,14 @@ impl WriteRequest<'_> {
     /// Whether nobody else's change lies between what had been read and the answer. The answer's
     /// version proves nothing: to a write that changes nothing, the server answers with the version
     /// that somebody else made.
-    fn alone(&self, answer: &ApiResponse, manager: &str) -> bool {
+    fn is_unshared(&self, answer: &ApiResponse, manager: &str) -> bool {
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         match self.live {
             None => answer.code == StatusCode::CREATED,
             // Nothing was written, so the version is somebody else's even to a locked write.
-            Some(_) if version.map(ResourceVersion::parse) == self.base() => false,
-            Some(_) if self.lock.is_some() && self.read() == self.base() => true,
-            Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
+            Some(_) if version.map(ResourceVersion::parse) == self.base_version() => false,
+            Some(_) if self.lock.is_some() && self.read_version() == self.base_version() => true,
+            Some(live) => !is_foreign_change_excluding(live, &answer.body, manager, self.part),
         }
     }
 }
@@ -76,58 +76,58 @@ impl Pass {
         request: Request<Vec<u8>>,
     ) -> Result<ApiResponse> {
         let guard = self.writer.0.fence.guard()?;
-        let under_way = write.known.map(|known| known.writing(&write.object.key));
-        let mut effect = Effect {
+        let under_way = write.known.map(|known| known.begin_write(&write.object.key));
+        let mut effect = SentWrite {
             pass: self,
             write,
             guard,
-            certain: false,
+            is_answered: false,
         };
-        let answer = ApiResponse::to(&self.writer.0.client, request);
-        let answer = match while_held(&effect.guard, answer).await {
+        let answer = ApiResponse::fetch(&self.writer.0.client, request);
+        let answer = match abort_if_lost(&effect.guard, answer).await {
             Ok(answer) => answer,
             Err(error) => {
-                self.ended(write.verb, write.object, WriteResult::Failed);
+                self.record_result(write.verb, write.object, WriteResult::Failed);
                 let doing = format!("{} of {}", write.verb, write.object);
-                return Err(error.while_doing(&doing));
+                return Err(error.with_context(&doing));
             }
         };
         // A refusal is certain: nothing has landed, whoever holds the lease.
-        effect.certain = answer.code.is_client_error() || effect.guard.still_holds();
-        if answer.accepted() {
-            self.accepted(write, &answer, under_way);
-            if !effect.certain {
+        effect.is_answered = answer.code.is_client_error() || effect.guard.is_held();
+        if answer.is_success() {
+            self.record_accepted(write, &answer, under_way);
+            if !effect.is_answered {
                 let doing = format!("{} of {}", write.verb, write.object);
-                return Err(lease_lost().while_doing(&doing));
+                return Err(lease_lost().with_context(&doing));
             }
         }
         Ok(answer)
     }
 
-    fn accepted(
+    fn record_accepted(
         &self,
         write: &WriteRequest<'_>,
         answer: &ApiResponse,
         under_way: Option<Box<dyn InFlightWrite>>,
     ) {
-        let gone = answer.gone(write.verb == "delete");
+        let gone = answer.is_deleted(write.verb == "delete");
         match (under_way, write.uid().filter(|_| gone)) {
-            (Some(under_way), Some(uid)) => under_way.deleted(uid),
+            (Some(under_way), Some(uid)) => under_way.record_delete(uid),
             (Some(under_way), None) => {
                 let made = WriteReceipt {
-                    base: write.base(),
-                    locked: write.alone(answer, self.writer.manager()),
+                    base: write.base_version(),
+                    locked: write.is_unshared(answer, self.writer.manager()),
                     manager: self.writer.0.manager.clone(),
                 };
-                under_way.wrote(&answer.body, made);
+                under_way.record_write(&answer.body, made);
             }
             (None, _) => {}
         }
         if gone {
-            self.writer.forget(write.object);
+            self.writer.on_deleted(write.object);
         }
-        self.state().wrote.get_or_insert_with(Instant::now);
-        self.ended(write.verb, write.object, WriteResult::Written);
+        self.state().first_write_at.get_or_insert_with(Instant::now);
+        self.record_result(write.verb, write.object, WriteResult::Written);
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         self.record(JournalEntry::Wrote {
             verb: write.verb,
@@ -137,8 +137,8 @@ impl Pass {
     }
 
     /// Notes that nothing had to be written.
-    pub(super) fn suppressed(&self, verb: &'static str, object: &ObjectRef) {
-        self.ended(verb, object, WriteResult::Suppressed);
+    pub(super) fn record_suppressed(&self, verb: &'static str, object: &ObjectRef) {
+        self.record_result(verb, object, WriteResult::Suppressed);
         self.record(JournalEntry::Wrote {
             verb,
             object: object.clone(),
@@ -147,25 +147,25 @@ impl Pass {
     }
 
     /// Counts a refused write and makes the error of it.
-    pub(super) fn refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
-        let error = answer.refusal(write.verb, write.object);
+    pub(super) fn record_refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
+        let error = answer.to_error(write.verb, write.object);
         let result = match error.class() {
             ErrorClass::Conflict => WriteResult::Conflict,
             _ => WriteResult::Failed,
         };
-        self.ended(write.verb, write.object, result);
-        error.on(write.object.clone(), write.read())
+        self.record_result(write.verb, write.object, result);
+        error.with_object(write.object.clone(), write.read_version())
     }
 
     /// Counts a write that another writer was before, where the answer does not call it a conflict.
-    pub(super) fn lost(&self, write: &WriteRequest<'_>, why: &str) -> Error {
-        self.ended(write.verb, write.object, WriteResult::Conflict);
+    pub(super) fn record_conflict(&self, write: &WriteRequest<'_>, why: &str) -> Error {
+        self.record_result(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
-        Error::new(ErrorClass::Conflict, what).on(write.object.clone(), write.read())
+        Error::new(ErrorClass::Conflict, what).with_object(write.object.clone(), write.read_version())
     }
 
     /// Counts a write.
-    pub(super) fn ended(&self, verb: &'static str, object: &ObjectRef, result: WriteResult) {
+    pub(super) fn record_result(&self, verb: &'static str, object: &ObjectRef, result: WriteResult) {
         self.writer.0.telemetry.emit(WriteEnded {
             object,
             verb,
@@ -176,9 +176,9 @@ impl Pass {
 
 /// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
 /// server is given up with the lease, however late this process comes to notice.
-async fn while_held<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
+async fn abort_if_lost<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! { biased;
-        () = guard.lost() => Err(lease_lost()),
+        () = guard.until_lost() => Err(lease_lost()),
         answer = answer => answer,
     }
 }
@@ -188,16 +188,16 @@ fn lease_lost() -> Error {
 }
 
 /// A write on its way. One that is given up half-way may still land.
-struct Effect<'a> {
+struct SentWrite<'a> {
     pass: &'a Pass,
     write: &'a WriteRequest<'a>,
     guard: FenceGuard,
-    certain: bool,
+    is_answered: bool,
 }
 
-impl Drop for Effect<'_> {
+impl Drop for SentWrite<'_> {
     fn drop(&mut self) {
-        if self.certain || self.guard.still_holds() {
+        if self.is_answered || self.guard.is_held() {
             return;
         }
         let WriteRequest { verb, object, .. } = self.write;
@@ -223,8 +223,8 @@ mod tests {
     use crate::fence::Fence;
 
     fn held() -> (Fence, FenceGuard) {
-        let fence = Fence::shut();
-        fence.hold_until(Instant::now() + Duration::from_secs(10));
+        let fence = Fence::closed();
+        fence.extend_until(Instant::now() + Duration::from_secs(10));
         let guard = fence.guard().expect("it is held");
         (fence, guard)
     }
@@ -235,9 +235,9 @@ mod tests {
         let begin = Instant::now();
         let close = async {
             sleep(Duration::from_secs(1)).await;
-            fence.close();
+            fence.revoke();
         };
-        let (answer, ()) = tokio::join!(while_held(&guard, pending::<Result<()>>()), close);
+        let (answer, ()) = tokio::join!(abort_if_lost(&guard, pending::<Result<()>>()), close);
         assert!(answer.is_err());
         assert_eq!(begin.elapsed(), Duration::from_secs(1));
     }
@@ -245,10 +245,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_sent_once_the_lease_is_closed() {
         let (fence, guard) = held();
-        fence.close();
-        let answer = while_held(&guard, async { panic!("it was sent") }).await;
+        fence.revoke();
+        let answer = abort_if_lost(&guard, async { panic!("it was sent") }).await;
         assert!(answer.map(|never: ()| never).is_err());
-        let guard = Fence::open().guard().expect("it is open");
-        assert!(while_held(&guard, ready(Ok(()))).await.is_ok());
+        let guard = Fence::always_open().guard().expect("it is open");
+        assert!(abort_if_lost(&guard, ready(Ok(()))).await.is_ok());
     }
 }

@@ -5,11 +5,11 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{
-    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, conclude, merge,
+    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, resolve_conditions, merge_conditions,
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::journal::JournalEntry;
-use crate::managed::{FieldSet, FieldStep, ObjectPart, owned_beside, owned_fields};
+use crate::managed::{FieldSet, FieldStep, ObjectPart, owned_by_others, owned_fields};
 
 use super::answer::ApiResponse;
 use super::desired::drop_nulls;
@@ -24,10 +24,10 @@ impl Pass {
     /// where nothing would change.
     pub async fn flush(&self, outcome: PassOutcome<'_>) -> Result<()> {
         let live = self.live();
-        if self.state().gone || self.owner.is_left(&live, self.writer.manager()) {
+        if self.state().owner_deleted || self.owner.is_live_released_by(&live, self.writer.manager()) {
             return Ok(());
         }
-        let Some(status) = self.wanted_status(&live, outcome)? else {
+        let Some(status) = self.desired_status(&live, outcome)? else {
             return Ok(());
         };
         let owner = &self.owner;
@@ -40,8 +40,8 @@ impl Pass {
         if let Some(namespace) = &owner.id.key.namespace {
             body["metadata"]["namespace"] = json!(&**namespace);
         }
-        if self.needless(&owner.id, STATUS, &body, &live) {
-            self.suppressed("status", &owner.id);
+        if self.is_noop(&owner.id, STATUS, &body, &live) {
+            self.record_suppressed("status", &owner.id);
             return Ok(());
         }
         self.send_status(body, &live).await
@@ -71,28 +71,28 @@ impl Pass {
             )
             .map_err(Error::fault)?;
         let answer = self.send(&write, request).await?;
-        if answer.object_missing() && self.is_gone().await? {
-            self.owner_deleted();
+        if answer.is_object_not_found() && self.is_owner_missing().await? {
+            self.record_owner_deleted();
             return Ok(());
         }
-        if !answer.accepted() {
-            return Err(self.status_refused(&write, &answer));
+        if !answer.is_success() {
+            return Err(self.record_status_refused(&write, &answer));
         }
-        self.tell_turns(&live["status"], &answer.body["status"]);
-        self.remember(&owner.id, STATUS, &desired, (Some(live), &answer.body));
-        self.state().answered = Some(answer.body);
+        self.record_transitions(&live["status"], &answer.body["status"]);
+        self.memoize(&owner.id, STATUS, &desired, (Some(live), &answer.body));
+        self.state().last_answer = Some(answer.body);
         Ok(())
     }
 
     /// Whether the owner is gone. A definition without the subresource is answered in the same words.
-    async fn is_gone(&self) -> Result<bool> {
+    async fn is_owner_missing(&self) -> Result<bool> {
         let owner = &self.owner;
-        let live = self.look(&owner.kind, &owner.id, None).await?;
+        let live = self.read_live(&owner.kind, &owner.id, None).await?;
         Ok(live.is_none_or(|live| live["metadata"]["uid"] != owner.uid))
     }
 
-    fn status_refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
-        let error = self.refused(write, answer);
+    fn record_status_refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
+        let error = self.record_refused(write, answer);
         if answer.code != StatusCode::NOT_FOUND {
             return error;
         }
@@ -102,10 +102,10 @@ impl Pass {
     }
 
     /// The status to apply; `None` when this pass has nothing to say.
-    fn wanted_status(&self, live: &Value, outcome: PassOutcome<'_>) -> Result<Option<Value>> {
+    fn desired_status(&self, live: &Value, outcome: PassOutcome<'_>) -> Result<Option<Value>> {
         let (said, mut wishes) = {
             let state = self.state();
-            (state.status.clone(), state.wishes.clone())
+            (state.status.clone(), state.condition_changes.clone())
         };
         let said = said.transpose().map_err(Error::fault)?;
         let owned = owned_fields(live, self.writer.manager(), STATUS);
@@ -119,27 +119,27 @@ impl Pass {
             _ => Map::new(),
         };
         let conditions = status.remove("conditions");
-        adopt(&mut wishes, conditions.as_ref().filter(|_| spoken));
-        let existing = existing(live, owned, self.whole_list(live), &wishes);
+        adopt_conditions(&mut wishes, conditions.as_ref().filter(|_| spoken));
+        let existing = existing_conditions(live, owned, self.owns_whole_list(live), &wishes);
         let ready = existing.iter().find(|it| it["type"] == READY);
         let was = ready.and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
-        let Some(wishes) = conclude(&wishes, outcome, was) else {
+        let Some(wishes) = resolve_conditions(&wishes, outcome, was) else {
             return Ok(None);
         };
         let now = self.writer.0.clock.now();
-        let conditions = merge(&existing, &wishes, self.owner.generation, now);
+        let conditions = merge_conditions(&existing, &wishes, self.owner.generation, now);
         status.insert("conditions".to_owned(), json!(conditions));
-        let observed = match self.owner.generation.filter(|_| outcome.observed()) {
+        let observed = match self.owner.generation.filter(|_| outcome.has_observed_spec()) {
             Some(generation) => json!(generation),
             None => live["status"]["observedGeneration"].clone(),
         };
         status.insert("observedGeneration".to_owned(), observed);
-        self.declared(live, status)
+        self.declared_fields(live, status)
     }
 
     /// Whether the conditions are owned as a whole, so that to set one is to set all.
-    fn whole_list(&self, live: &Value) -> bool {
-        let others = owned_beside(live, self.writer.manager(), STATUS);
+    fn owns_whole_list(&self, live: &Value) -> bool {
+        let others = owned_by_others(live, self.writer.manager(), STATUS);
         let others = others
             .as_ref()
             .and_then(|all| all.child(&FieldStep::field("status")));
@@ -148,30 +148,30 @@ impl Pass {
     }
 
     /// Leaves out what the type of the owner does not declare: the server would refuse it all.
-    fn declared(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
+    fn declared_fields(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
         let mut object = live.clone();
         object["status"] = Value::Object(status);
         let known = (self.owner.declared)(object.clone()).map_err(|error| {
             let what = format!("the status of {} cannot be written", self.owner.id.kind);
-            error.while_doing(&what)
+            error.with_context(&what)
         })?;
         let mut status = object["status"].take();
-        restrict(&mut status, &known["status"]);
+        retain_known(&mut status, &known["status"]);
         drop_nulls(&mut status);
         let empty = status.as_object().is_none_or(Map::is_empty);
         Ok(Some(status).filter(|_| !empty))
     }
 
-    fn tell_turns(&self, old: &Value, new: &Value) {
+    fn record_transitions(&self, old: &Value, new: &Value) {
         for condition in new["conditions"].as_array().into_iter().flatten() {
-            let Some(is) = read(condition) else { continue };
-            let was = find(&old["conditions"], &is.kind);
+            let Some(is) = parse_condition(condition) else { continue };
+            let was = find_condition(&old["conditions"], &is.type_);
             if was
-                .is_none_or(|was| was["status"] != is.status.word() || was["reason"] != *is.reason)
+                .is_none_or(|was| was["status"] != is.status.as_str() || was["reason"] != *is.reason)
             {
                 self.record(JournalEntry::Condition {
-                    condition: is.kind,
-                    status: is.status.word(),
+                    condition: is.type_,
+                    status: is.status.as_str(),
                     reason: is.reason,
                 });
             }
@@ -180,17 +180,17 @@ impl Pass {
 }
 
 /// Keeps of `value` the fields that `known` has too, whatever it has in them.
-fn restrict(value: &mut Value, known: &Value) {
+fn retain_known(value: &mut Value, known: &Value) {
     match (value, known) {
         (Value::Object(fields), Value::Object(known)) => {
             fields.retain(|name, _| known.contains_key(name));
             for (name, inner) in fields {
-                restrict(inner, &known[name]);
+                retain_known(inner, &known[name]);
             }
         }
         (Value::Array(items), Value::Array(known)) => {
             for (item, known) in items.iter_mut().zip(known) {
-                restrict(item, known);
+                retain_known(item, known);
             }
         }
         (value, Value::Null) => *value = Value::Null,
@@ -200,7 +200,7 @@ fn restrict(value: &mut Value, known: &Value) {
 
 /// The conditions that ours are laid over: those we own, those of others that we now set too, and
 /// all of them where the list is one `whole`.
-fn existing(
+fn existing_conditions(
     live: &Value,
     owned: Option<&FieldSet>,
     whole: bool,
@@ -216,7 +216,7 @@ fn existing(
             || owned.is_some_and(|owned| {
                 owned.is_leaf()
                     || owned.steps().any(|(step, _)| {
-                        step.of(conditions)
+                        step.resolve(conditions)
                             .is_some_and(|it| std::ptr::eq(it, *condition))
                     })
             })
@@ -226,16 +226,16 @@ fn existing(
 }
 
 /// Conditions that the reconcile put into its status are as good as asserted.
-fn adopt(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
+fn adopt_conditions(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
     let said = conditions.and_then(Value::as_array);
-    for condition in said.into_iter().flatten().filter_map(read) {
-        if wishes.get(&condition.kind).is_none() && !wishes.retract.contains(&condition.kind) {
+    for condition in said.into_iter().flatten().filter_map(parse_condition) {
+        if wishes.get(&condition.type_).is_none() && !wishes.removed.contains(&condition.type_) {
             wishes.set(condition);
         }
     }
 }
 
-fn read(condition: &Value) -> Option<Condition> {
+fn parse_condition(condition: &Value) -> Option<Condition> {
     let text = |field: &str| condition[field].as_str().unwrap_or_default();
     let status = ConditionStatus::parse(text("status"))?;
     Some(Condition::new(
@@ -246,6 +246,6 @@ fn read(condition: &Value) -> Option<Condition> {
     ))
 }
 
-fn find<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {
+fn find_condition<'a>(conditions: &'a Value, kind: &str) -> Option<&'a Value> {
     conditions.as_array()?.iter().find(|it| it["type"] == kind)
 }

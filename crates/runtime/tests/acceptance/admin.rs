@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use aplomb::admin::{
     self, AdminRegistry, DebugState, EngineEntry, EngineInspector, TaskState, WatchHealth,
 };
-use aplomb::lease;
+use aplomb::leadership;
 use aplomb::telemetry::{MetricsSource, Telemetry, WorkersSet};
 use axum::Router;
 use axum::body::Body;
@@ -19,18 +19,18 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-use crate::lab::{self, Lab, on_real, seconds, until};
+use crate::lab::{self, Lab, on_real, seconds, wait_until};
 use crate::page;
 
-struct Known(Mutex<DebugState>);
+struct FixedState(Mutex<DebugState>);
 
-impl EngineInspector for Known {
+impl EngineInspector for FixedState {
     fn state(&self) -> DebugState {
         self.0.lock().unwrap().clone()
     }
 }
 
-fn process() -> Arc<Known> {
+fn process() -> Arc<FixedState> {
     let watch = WatchHealth {
         name: "ConfigMap in all namespaces".to_owned(),
         required: true,
@@ -47,10 +47,10 @@ fn process() -> Arc<Known> {
         tasks: vec![task],
         ..DebugState::default()
     };
-    Arc::new(Known(Mutex::new(state)))
+    Arc::new(FixedState(Mutex::new(state)))
 }
 
-fn router(process: &Arc<Known>) -> Router {
+fn router(process: &Arc<FixedState>) -> Router {
     let own: Counter = Counter::default();
     own.inc();
     let telemetry = Telemetry::default();
@@ -66,7 +66,7 @@ fn router(process: &Arc<Known>) -> Router {
     shown.metrics = vec![pages];
     let board = AdminRegistry::default();
     // It is shown for as long as the test lasts.
-    std::mem::forget(board.show(shown));
+    std::mem::forget(board.register(shown));
     board.router()
 }
 
@@ -79,13 +79,13 @@ async fn get(router: &Router, path: &str) -> (StatusCode, String) {
 }
 
 #[tokio::test]
-async fn engines_of_one_process_are_one_to_look_at() {
+async fn engines_of_one_process_share_one_state() {
     let (board, telemetry) = (AdminRegistry::default(), Telemetry::default());
     let (one, other) = (process(), process());
     other.0.lock().unwrap().watches[0].name = "Secret in default".to_owned();
-    let mut changed = board.changed();
-    let _one = board.show(EngineEntry::new("one", one, telemetry.clone()));
-    let showing = board.show(EngineEntry::new("other", other.clone(), telemetry));
+    let mut changed = board.subscribe();
+    let _one = board.register(EngineEntry::new("one", one, telemetry.clone()));
+    let showing = board.register(EngineEntry::new("other", other.clone(), telemetry));
     assert!(changed.has_changed().unwrap(), "who looks is told");
     let names = |board: &AdminRegistry| -> Vec<String> {
         let state = board.state();
@@ -164,7 +164,7 @@ async fn the_state_is_json_with_ages() {
 }
 
 /// Asks over a socket, as a kubelet does.
-async fn ask(address: SocketAddr, path: &str) -> String {
+async fn http_get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -179,36 +179,36 @@ async fn it_is_served_on_a_socket_until_the_end() {
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
     let serving = tokio::spawn(admin::serve(listener, router(&process()), shutdown.clone()));
-    let answer = ask(address, "/livez").await;
+    let answer = http_get(address, "/livez").await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok"));
     shutdown.cancel();
     serving.await.unwrap().unwrap();
 }
 
 /// The example operator with a lease, asked about itself.
-async fn an_operator_tells(lab: Lab) {
+async fn operator_reports_state(lab: Lab) {
     let address = TcpListener::bind("127.0.0.1:0")
         .await
         .unwrap()
         .local_addr()
         .unwrap();
     let pages = lab::page(&lab).await;
-    let operator = page::operator(lab.client("operator").0).settings(|settings| {
+    let operator = page::operator(lab.client("operator").0).configure(|settings| {
         settings.admin = Some(address);
-        settings.lease = Some(lease::LeaseConfig::new("default", "pages", "one"));
+        settings.lease = Some(leadership::LeaseConfig::new("default", "pages", "one"));
     });
     let shutdown = CancellationToken::new();
     let running = tokio::spawn(operator.run(shutdown.clone().cancelled_owned()));
-    until(seconds(20), "the page is ready", || async {
+    wait_until(seconds(20), "the page is ready", || async {
         let status = pages.get("front").await.unwrap().status;
         status.is_some_and(|status| !status.conditions.is_empty())
     })
     .await;
     for path in ["/livez", "/readyz"] {
-        let answer = ask(address, path).await;
+        let answer = http_get(address, path).await;
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{path}: {answer}");
     }
-    let metrics = ask(address, "/metrics").await;
+    let metrics = http_get(address, "/metrics").await;
     for metric in [
         r#"controller_runtime_reconcile_total{controller="page",result="success"}"#,
         r#"leader_election_master_status{name="pages"} 1"#,
@@ -216,14 +216,14 @@ async fn an_operator_tells(lab: Lab) {
     ] {
         assert!(metrics.contains(metric), "{metric} in {metrics}");
     }
-    let journal = ask(address, "/debug/journal/Page/default/front").await;
+    let journal = http_get(address, "/debug/journal/Page/default/front").await;
     for what in ["triggered", "started", "wrote", "ended"] {
         assert!(
             journal.contains(&format!(r#""what":"{what}""#)),
             "{journal}"
         );
     }
-    let state = ask(address, "/debug/state.json").await;
+    let state = http_get(address, "/debug/state.json").await;
     let (_, state) = state.split_once("\r\n\r\n").unwrap();
     let state: Value = serde_json::from_str(state).unwrap();
     assert_eq!(state["leases"][0]["leading"], true, "{state}");
@@ -236,6 +236,6 @@ async fn an_operator_tells(lab: Lab) {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_an_operator_tells_what_it_does() {
-    on_real(an_operator_tells);
+fn real_operator_reports_state() {
+    on_real(operator_reports_state);
 }

@@ -14,11 +14,11 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::bench::{Bench, MANAGER, config_map};
-use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 
 /// Makes a config map as a person does.
-async fn theirs(lab: &Lab, name: &str) -> Api<ConfigMap> {
+async fn foreign_config_map(lab: &Lab, name: &str) -> Api<ConfigMap> {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let parameters = PostParams {
         field_manager: Some("kubectl-create".to_owned()),
@@ -38,9 +38,9 @@ async fn bench(lab: &Lab, seen: bool) -> Bench {
     }
 }
 
-async fn show(bench: &Bench, name: &str, seen: bool) {
+async fn wait_for_cache(bench: &Bench, name: &str, seen: bool) {
     if seen {
-        until(seconds(5), "it is seen", || async {
+        wait_until(seconds(5), "it is seen", || async {
             bench.map(name).is_some()
         })
         .await;
@@ -48,11 +48,11 @@ async fn show(bench: &Bench, name: &str, seen: bool) {
 }
 
 /// A person's object is in the way of a child.
-async fn in_the_way(lab: Lab, seen: bool) {
+async fn name_conflict(lab: Lab, seen: bool) {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
-    let maps = theirs(&lab, "child").await;
-    show(&bench, "child", seen).await;
+    let maps = foreign_config_map(&lab, "child").await;
+    wait_for_cache(&bench, "child", seen).await;
     let before = maps.get("child").await.unwrap();
     let pass = bench.pass(&bench.front());
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
@@ -73,7 +73,7 @@ async fn in_the_way(lab: Lab, seen: bool) {
 }
 
 /// A person's object of the name of a child that is in another namespace than its owner.
-async fn in_the_way_elsewhere(lab: Lab) {
+async fn name_conflict_across_namespaces(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let mut child = config_map("child", "theirs");
@@ -92,21 +92,21 @@ async fn in_the_way_elsewhere(lab: Lab) {
 }
 
 #[test]
-fn no_owner_reference_is_advised_across_namespaces() {
-    on_box(1, in_the_way_elsewhere);
+fn owner_reference_across_namespaces_is_not_advised() {
+    on_box(1, name_conflict_across_namespaces);
 }
 
 #[test]
-fn an_object_of_somebody_else_is_not_taken_over() {
-    on_box(1, |lab| in_the_way(lab, true));
-    on_box(1, |lab| in_the_way(lab, false));
+fn foreign_object_is_not_adopted() {
+    on_box(1, |lab| name_conflict(lab, true));
+    on_box(1, |lab| name_conflict(lab, false));
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_an_object_of_somebody_else_is_not_taken_over() {
-    on_real(|lab| in_the_way(lab, true));
-    on_real(|lab| in_the_way(lab, false));
+fn real_foreign_object_is_not_adopted() {
+    on_real(|lab| name_conflict(lab, true));
+    on_real(|lab| name_conflict(lab, false));
 }
 
 /// A child that the cache does not show, as one that lost the label a watch selects by: it is ours all
@@ -145,18 +145,18 @@ async fn unseen(lab: Lab) {
 }
 
 #[test]
-fn a_child_that_the_cache_does_not_show_is_still_ours() {
+fn uncached_child_is_still_owned() {
     on_box(2, unseen);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_child_that_the_cache_does_not_show_is_still_ours() {
+fn real_uncached_child_is_still_owned() {
     on_real(unseen);
 }
 
 /// Another page of the same controller has a child of that name.
-async fn anothers(lab: Lab, seen: bool) {
+async fn child_of_another_owner(lab: Lab, seen: bool) {
     let pages = page(&lab).await;
     let mut other = pages.get("front").await.unwrap();
     other.metadata = kube::core::ObjectMeta {
@@ -174,7 +174,7 @@ async fn anothers(lab: Lab, seen: bool) {
         ..PostParams::default()
     };
     maps.create(&parameters, &child).await.unwrap();
-    show(&bench, "child", seen).await;
+    wait_for_cache(&bench, "child", seen).await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "ours");
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
@@ -192,17 +192,17 @@ async fn anothers(lab: Lab, seen: bool) {
 }
 
 #[test]
-fn a_child_of_another_owner_of_the_same_controller_is_not_taken() {
-    on_box(3, |lab| anothers(lab, true));
-    on_box(3, |lab| anothers(lab, false));
+fn child_of_another_owner_is_not_adopted() {
+    on_box(3, |lab| child_of_another_owner(lab, true));
+    on_box(3, |lab| child_of_another_owner(lab, false));
 }
 
 /// What the caller has looked at is adopted; what it has not seen is not.
 async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
-    let maps = theirs(&lab, "child").await;
-    show(&bench, "child", seen).await;
+    let maps = foreign_config_map(&lab, "child").await;
+    wait_for_cache(&bench, "child", seen).await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "ours");
     let done = pass.adopt(&wanted, Some(&bench.maps)).await;
@@ -212,7 +212,7 @@ async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
 }
 
 #[test]
-fn an_object_is_adopted_where_the_caller_asks_for_it_and_has_seen_it() {
+fn adopt_takes_a_cached_object() {
     assert_eq!(on_box(4, |lab| adopted(lab, true)), None);
     assert_eq!(
         on_box(4, |lab| adopted(lab, false)),
@@ -225,7 +225,7 @@ async fn handed_over(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     bench.make_foreign(&lab, "child").await;
-    show(&bench, "child", true).await;
+    wait_for_cache(&bench, "child", true).await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "ours");
     let applied = pass.apply(&wanted, Some(&bench.maps)).await;
@@ -238,13 +238,13 @@ fn an_object_is_handed_over_by_an_owner_reference() {
 }
 
 /// A page is deleted without its child and made again: the child is its own once more.
-async fn taken_back(lab: Lab) {
+async fn orphan_reclaimed(lab: Lab) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let front = pages.get("front").await.unwrap();
     let engine = page::operator(lab.client("operator").0);
     let scenario = async {
-        until(seconds(10), "there is a child", || async {
+        wait_until(seconds(10), "there is a child", || async {
             maps.get_opt("front").await.unwrap().is_some()
         })
         .await;
@@ -254,12 +254,12 @@ async fn taken_back(lab: Lab) {
         };
         pages.delete("front", &orphan).await.unwrap();
         let again = Page::new("front", front.spec.clone());
-        until(seconds(20), "the name is free", || async {
+        wait_until(seconds(20), "the name is free", || async {
             pages.create(&PostParams::default(), &again).await.is_ok()
         })
         .await;
         let uid = pages.get("front").await.unwrap().uid();
-        until(seconds(20), "the child is taken back", || async {
+        wait_until(seconds(20), "the child is taken back", || async {
             let child = maps.get("front").await.unwrap();
             child.owner_references().first().map(|it| it.uid.clone()) == uid
         })
@@ -272,14 +272,14 @@ async fn taken_back(lab: Lab) {
 }
 
 #[test]
-fn a_child_that_was_orphaned_is_taken_back() {
-    on_box(6, taken_back);
+fn orphaned_child_is_reclaimed() {
+    on_box(6, orphan_reclaimed);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_child_that_was_orphaned_is_taken_back() {
-    on_real(taken_back);
+fn real_orphaned_child_is_reclaimed() {
+    on_real(orphan_reclaimed);
 }
 
 /// A person keeps a copy of a child, its owner included. Pruning leaves it.
@@ -298,7 +298,7 @@ async fn copied(lab: Lab) {
         ..Default::default()
     };
     maps.create(&PostParams::default(), &copy).await.unwrap();
-    show(&bench, "copy", true).await;
+    wait_for_cache(&bench, "copy", true).await;
     let pass = bench.pass(&bench.front());
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 1);
     assert!(maps.get_opt("child").await.unwrap().is_none());
@@ -306,7 +306,7 @@ async fn copied(lab: Lab) {
 }
 
 #[test]
-fn a_copy_that_somebody_else_has_made_is_not_pruned() {
+fn foreign_copy_is_not_pruned() {
     on_box(7, copied);
 }
 
@@ -315,8 +315,8 @@ fn a_copy_that_somebody_else_has_made_is_not_pruned() {
 async fn deleted_by_name(lab: Lab, seen: bool) {
     let pages = page(&lab).await;
     let bench = bench(&lab, seen).await;
-    let maps = theirs(&lab, "child").await;
-    show(&bench, "child", seen).await;
+    let maps = foreign_config_map(&lab, "child").await;
+    wait_for_cache(&bench, "child", seen).await;
     let pass = bench.pass(&bench.front());
     let key = |name: &str| ObjectKey::new(Some("default"), name);
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
@@ -326,7 +326,7 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
         let there = maps.get_opt("child").await.unwrap();
         assert!(there.is_some(), "it is a person's");
     }
-    pass.delete_other::<ConfigMap>(&key("child"), None)
+    pass.delete_unowned::<ConfigMap>(&key("child"), None)
         .await
         .unwrap();
     assert!(maps.get_opt("child").await.unwrap().is_none());
@@ -342,19 +342,19 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
 }
 
 #[test]
-fn a_person_keeps_an_object_of_the_name_of_a_child_that_is_deleted() {
+fn foreign_object_with_the_name_of_a_deleted_child_is_kept() {
     on_box(10, |lab| deleted_by_name(lab, true));
     on_box(10, |lab| deleted_by_name(lab, false));
 }
 
 /// The README's operator meets a config map of the page's name. What it says, and what it costs.
-async fn told(lab: Lab) {
-    let maps = theirs(&lab, "front").await;
+async fn name_conflict_reported(lab: Lab) {
+    let maps = foreign_config_map(&lab, "front").await;
     let pages = page(&lab).await;
     let answers = Answers::default();
-    let client = answers.of(&lab.client("operator").0);
+    let client = answers.for_client(&lab.client("operator").0);
     let scenario = async {
-        until(seconds(10), "the page says so", || async {
+        wait_until(seconds(10), "the page says so", || async {
             stalled(&pages).await.is_some()
         })
         .await;
@@ -377,7 +377,7 @@ async fn told(lab: Lab) {
         maps.delete("front", &DeleteParams::default())
             .await
             .unwrap();
-        until(seconds(70), "the page gets its child", || async {
+        wait_until(seconds(70), "the page gets its child", || async {
             stalled(&pages).await.is_none()
         })
         .await;
@@ -397,28 +397,28 @@ async fn stalled(pages: &Api<Page>) -> Option<String> {
 }
 
 #[test]
-fn a_name_that_is_taken_is_said_once_and_not_tried_hot() {
-    on_box(8, told);
+fn taken_name_is_reported_once_and_not_retried_hot() {
+    on_box(8, name_conflict_reported);
 }
 
 /// The same where the cache never shows the object: each try costs a write that is refused and a read.
 #[test]
-fn a_name_that_is_taken_unseen_is_not_tried_hot() {
+fn uncached_taken_name_is_not_retried_hot() {
     let tries = on_box(9, |lab| async move {
-        theirs(&lab, "front").await;
+        foreign_config_map(&lab, "front").await;
         page(&lab).await;
         let answers = Answers::default();
-        let client = answers.of(&lab.client("operator").0);
+        let client = answers.for_client(&lab.client("operator").0);
         let blind = |_: Arc<Page>, cx: Context<Page>| async move {
             let nobody = config_map("front", "ours");
-            cx.apply(nobody).await.map(|_| Action::Settled)
+            cx.apply(nobody).await.map(|_| Action::Done)
         };
         let selected = aplomb::Scope {
             labels: Some("app=other".to_owned()),
             ..aplomb::Scope::default()
         };
         let controller = Controller::new("page", blind)
-            .owns_some::<ConfigMap>(selected, Predicate::everything());
+            .owns_in::<ConfigMap>(selected, Predicate::always());
         let engine = Engine::new("pages", client).controller(controller);
         tokio::select! { biased;
             () = sleep(seconds(600)) => {}

@@ -37,7 +37,7 @@ async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Action> {
         })
         .await?;
     context.status(json!({ "words": number(theirs.as_deref()) }));
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 fn number(text: Option<&str>) -> usize {
@@ -51,7 +51,7 @@ async fn patch(maps: &Api<ConfigMap>, data: Value) {
 }
 
 /// A few edits, most of them so close together that they fall into one run.
-async fn meddle(pages: &Api<Page>, maps: &Api<ConfigMap>, rng: &mut fastrand::Rng) {
+async fn write_foreign_changes(pages: &Api<Page>, maps: &Api<ConfigMap>, rng: &mut fastrand::Rng) {
     for _ in 0..5 {
         let value = rng.u8(0..4).to_string();
         match rng.u8(0..10) {
@@ -71,14 +71,14 @@ async fn meddle(pages: &Api<Page>, maps: &Api<ConfigMap>, rng: &mut fastrand::Rn
 
 /// What happens to the operator's requests meanwhile.
 #[derive(Clone, Copy)]
-enum Weather {
+enum FaultMode {
     /// All kinds of faults.
     BadDay,
     /// The children are seen in lists only, each of which hides all steps but the last.
     Relists,
 }
 
-impl Weather {
+impl FaultMode {
     /// From before the operator starts until the end.
     fn set(self, faults: &Faults) {
         if matches!(self, Self::Relists) {
@@ -101,20 +101,20 @@ impl Weather {
     }
 }
 
-async fn adversary(lab: Lab, seed: u64, weather: Weather) {
+async fn run_adversary(lab: Lab, seed: u64, weather: FaultMode) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (client, faults) = lab.client("operator");
     weather.set(&faults);
     let controller =
-        Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Predicate::everything());
+        Controller::<Page>::new("page", reconcile).owns::<ConfigMap>(Predicate::always());
     let engine = Engine::new("pages.example.com", client).controller(controller);
     let scenario = async {
         let mut rng = fastrand::Rng::with_seed(seed);
         // Looked at often, since the next change that is seen makes up for one that was missed.
         for round in 0..12 {
             weather.begin(&faults, seed + round);
-            meddle(&pages, &maps, &mut rng).await;
+            write_foreign_changes(&pages, &maps, &mut rng).await;
             weather.end(&faults);
             sleep(seconds(200)).await;
             let page = pages.get("front").await.unwrap();
@@ -138,13 +138,13 @@ async fn adversary(lab: Lab, seed: u64, weather: Weather) {
 #[test]
 fn no_foreign_change_is_missed_on_bad_days() {
     for seed in 0..30 {
-        on_box(seed, move |lab| adversary(lab, seed, Weather::BadDay));
+        on_box(seed, move |lab| run_adversary(lab, seed, FaultMode::BadDay));
     }
 }
 
 #[test]
 fn no_foreign_change_is_missed_behind_an_own_write_in_a_list() {
     for seed in 100..130 {
-        on_box(seed, move |lab| adversary(lab, seed, Weather::Relists));
+        on_box(seed, move |lab| run_adversary(lab, seed, FaultMode::Relists));
     }
 }

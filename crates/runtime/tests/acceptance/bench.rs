@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::journal::{Journal, JournalCapacity};
-use aplomb::managed::foreign_change;
+use aplomb::managed::is_foreign_change;
 use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;
@@ -38,7 +38,7 @@ pub struct Bench {
     pub key: ObjectKey,
     client: Client,
     writer: Writer,
-    told: Arc<Mutex<Vec<(ObjectKey, bool)>>>,
+    events: Arc<Mutex<Vec<(ObjectKey, bool)>>>,
     _tasks: Vec<TaskHandle<()>>,
 }
 
@@ -58,31 +58,31 @@ impl Bench {
             faults.add(Rule::new(Fault::Watch(fault)).on(Match::watches()));
         }
         let answers = Answers::default();
-        let client = answers.of(&client);
+        let client = answers.for_client(&client);
         let telemetry = Telemetry::default();
         let hub = InformerSet::new(client.clone(), telemetry.clone());
         let scope = || Scope {
             namespace: Some("default".to_owned()),
             ..Scope::default()
         };
-        let pages = hub.watch::<Page>(scope());
-        let maps = hub.watch::<ConfigMap>(scope());
-        let services = hub.watch::<Service>(scope());
-        let deployments = hub.watch::<Deployment>(scope());
-        maps.cache().foreign_by(|old, new, manager| {
+        let pages = hub.informer::<Page>(scope());
+        let maps = hub.informer::<ConfigMap>(scope());
+        let services = hub.informer::<Service>(scope());
+        let deployments = hub.informer::<Deployment>(scope());
+        maps.cache().set_foreign_check(|old, new, manager| {
             let json = |map: &ConfigMap| serde_json::to_value(map).unwrap();
-            foreign_change(&json(old), &json(new), manager)
+            is_foreign_change(&json(old), &json(new), manager)
         });
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = told.clone();
         maps.listen(move |event| {
             log.lock()
                 .unwrap()
-                .push((event.key(), event.is_by(MANAGER)))
+                .push((event.key(), event.is_written_by(MANAGER)))
         });
         let tasks = hub.start(&Tasks::on_runtime());
-        hub.ready(Instant::now() + seconds(20)).await.unwrap();
-        let writer = writer(&client, &Fence::open(), &telemetry);
+        hub.wait_until_synced(Instant::now() + seconds(20)).await.unwrap();
+        let writer = writer(&client, &Fence::always_open(), &telemetry);
         Self {
             pages: pages.cache(),
             maps: maps.cache(),
@@ -93,7 +93,7 @@ impl Bench {
             key: ObjectKey::new(Some("default"), "front"),
             client,
             writer,
-            told,
+            events: told,
             _tasks: tasks,
         }
     }
@@ -109,8 +109,8 @@ impl Bench {
     }
 
     /// For each event of the config map `name`, whether it was told as our own write.
-    pub fn told(&self, name: &str) -> Vec<bool> {
-        let told = self.told.lock().unwrap();
+    pub fn event_origins(&self, name: &str) -> Vec<bool> {
+        let told = self.events.lock().unwrap();
         let of_map = told.iter().filter(|(key, _)| *key.name == *name);
         of_map.map(|(_, own)| *own).collect()
     }
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     /// A pass under a lease, each of whose writes is held up for five seconds.
-    pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HeldUp) -> Pass {
+    pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HoldPoint) -> Pass {
         let writer = writer(&held_up.client(&self.client), fence, &self.telemetry);
         begin(&writer, page, Arc::new(self.pages.clone()))
     }
@@ -178,24 +178,24 @@ fn begin(writer: &Writer, page: &Page, known: Arc<dyn LiveObjects>) -> Pass {
 
 /// Where a write is held up.
 #[derive(Clone, Copy)]
-pub enum HeldUp {
+pub enum HoldPoint {
     /// Before it reaches the server.
-    There,
+    BeforeRequest,
     /// Its answer.
-    Back,
+    BeforeResponse,
 }
 
-impl HeldUp {
+impl HoldPoint {
     fn client(self, client: &Client) -> Client {
         let inner = client.clone();
         let service = service_fn(move |request: Request<Body>| {
             let inner = inner.clone();
             async move {
-                if matches!(self, Self::There) {
+                if matches!(self, Self::BeforeRequest) {
                     sleep(seconds(5)).await;
                 }
                 let response = inner.send(request).await?;
-                if matches!(self, Self::Back) {
+                if matches!(self, Self::BeforeResponse) {
                     sleep(seconds(5)).await;
                 }
                 Ok::<_, kube::Error>(response)
@@ -206,11 +206,11 @@ impl HeldUp {
 }
 
 /// A cache that is told nothing of our own writes.
-pub struct Oblivious<C>(pub C);
+pub struct CacheWithoutWrites<C>(pub C);
 
-struct Nothing;
+struct IgnoredWrite;
 
-impl<C: LiveObjects> LiveObjects for Oblivious<C> {
+impl<C: LiveObjects> LiveObjects for CacheWithoutWrites<C> {
     fn live(&self, key: &ObjectKey) -> Option<Value> {
         self.0.live(key)
     }
@@ -219,15 +219,15 @@ impl<C: LiveObjects> LiveObjects for Oblivious<C> {
         self.0.owned_by(uid)
     }
 
-    fn writing(&self, _: &ObjectKey) -> Box<dyn InFlightWrite> {
-        Box::new(Nothing)
+    fn begin_write(&self, _: &ObjectKey) -> Box<dyn InFlightWrite> {
+        Box::new(IgnoredWrite)
     }
 }
 
-impl InFlightWrite for Nothing {
-    fn wrote(self: Box<Self>, _: &Value, _: aplomb::cache::WriteReceipt) {}
+impl InFlightWrite for IgnoredWrite {
+    fn record_write(self: Box<Self>, _: &Value, _: aplomb::cache::WriteReceipt) {}
 
-    fn deleted(self: Box<Self>, _: &str) {}
+    fn record_delete(self: Box<Self>, _: &str) {}
 }
 
 pub fn config_map(name: &str, value: &str) -> ConfigMap {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
+use aplomb::ratelimit::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
 use aplomb::scope::CallContext;
 use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Match, Rule};
@@ -45,7 +45,7 @@ fn config() -> LimitConfig {
         burst: 100,
         concurrency: 50,
         lanes: vec![lane("lease", 0), lane("status", 10), lane("work", 0)],
-        dialects: vec![KUBERNETES],
+        header_formats: vec![KUBERNETES],
         ramp: Duration::from_secs(5),
         longest_wait: Duration::from_secs(3600),
     }
@@ -82,7 +82,7 @@ fn throttled(fault: Fault, through: Through) -> Run<u64> {
             Through::Nothing => cluster.plain_client("operator"),
             _ => cluster.client("operator"),
         };
-        let gated = Gated::with(client.clone(), config());
+        let gated = Gated::with_config(client.clone(), config());
         let client = match through {
             Through::Gate => &gated.client,
             _ => &client,
@@ -96,7 +96,7 @@ fn throttled(fault: Fault, through: Through) -> Run<u64> {
 }
 
 /// Requests after the first moment and before the reset.
-fn early(sent: &[(Duration, String)]) -> usize {
+fn early_requests(sent: &[(Duration, String)]) -> usize {
     let early = sent.iter().filter(|(at, _)| !at.is_zero() && *at < RESET);
     early.count()
 }
@@ -121,11 +121,11 @@ fn refusals() -> [Fault; 2] {
 }
 
 #[test]
-fn a_refusal_holds_a_thousand_objects_back_and_lets_them_in_at_the_rate() {
+fn refusal_delays_a_thousand_objects_and_admits_them_at_the_rate() {
     for fault in refusals() {
         let run = throttled(fault.clone(), Through::Gate);
         let sent = requests(&run.trace, "operator");
-        assert_eq!(early(&sent), 0, "{fault}: no call before the reset");
+        assert_eq!(early_requests(&sent), 0, "{fault}: no call before the reset");
         let after: Vec<_> = sent.iter().filter(|(at, _)| *at >= RESET).collect();
         assert_eq!(after.len(), OBJECTS + URGENT, "none is refused again");
         assert_eq!(
@@ -147,10 +147,10 @@ fn a_refusal_holds_a_thousand_objects_back_and_lets_them_in_at_the_rate() {
 }
 
 #[test]
-fn without_the_gate_the_same_objects_call_all_the_time_or_all_at_once() {
+fn unlimited_client_calls_continuously_or_in_bursts() {
     let [fault, _] = refusals();
     let nothing = throttled(fault.clone(), Through::Nothing);
-    let before = early(&requests(&nothing.trace, "operator"));
+    let before = early_requests(&requests(&nothing.trace, "operator"));
     assert!(before > 10_000, "{before} calls before the reset");
     let kube = throttled(fault, Through::Kube);
     let busiest = busiest_second(&requests(&kube.trace, "operator"));

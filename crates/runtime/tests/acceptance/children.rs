@@ -13,13 +13,13 @@ use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::bench::{Bench, HeldUp, MANAGER, config_map};
-use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+use crate::bench::{Bench, HoldPoint, MANAGER, config_map};
+use crate::lab::{Lab, on_box, on_real, page, seconds, wait_until};
 
-const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
 
 /// Which children are left when one is no longer wanted.
-async fn left(lab: Lab, prunes: bool) -> Vec<String> {
+async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let front = bench.front();
@@ -31,7 +31,7 @@ async fn left(lab: Lab, prunes: bool) -> Vec<String> {
             .unwrap();
     }
     bench.make_foreign(&lab, "theirs").await;
-    until(seconds(5), "their child is seen", || async {
+    wait_until(seconds(5), "their child is seen", || async {
         bench.map("theirs").is_some()
     })
     .await;
@@ -52,18 +52,18 @@ async fn left(lab: Lab, prunes: bool) -> Vec<String> {
 }
 
 #[test]
-fn a_child_that_is_no_longer_wanted_goes() {
-    assert_eq!(on_box(4, |lab| left(lab, true)), ["kept", "theirs"]);
+fn undesired_child_is_deleted() {
+    assert_eq!(on_box(4, |lab| remaining_children(lab, true)), ["kept", "theirs"]);
     assert_eq!(
-        on_box(4, |lab| left(lab, false)),
+        on_box(4, |lab| remaining_children(lab, false)),
         ["dropped", "kept", "theirs"]
     );
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_child_that_is_no_longer_wanted_goes() {
-    assert_eq!(on_real(|lab| left(lab, true)), ["kept", "theirs"]);
+fn real_undesired_child_is_deleted() {
+    assert_eq!(on_real(|lab| remaining_children(lab, true)), ["kept", "theirs"]);
 }
 
 /// One pass puts the finalizer on and does all the rest; one takes it off.
@@ -72,7 +72,7 @@ async fn finalized(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
-    pass.finalizer(NAME).await.unwrap();
+    pass.add_finalizer(NAME).await.unwrap();
     pass.apply(&config_map("child", "x"), Some(&bench.maps))
         .await
         .unwrap();
@@ -86,12 +86,12 @@ async fn finalized(lab: Lab) {
         .delete("front", &DeleteParams::default())
         .await
         .unwrap();
-    until(seconds(5), "the deletion is seen", || async {
+    wait_until(seconds(5), "the deletion is seen", || async {
         bench.front().metadata.deletion_timestamp.is_some()
     })
     .await;
     let pass = bench.pass(&bench.front());
-    pass.release_finalizer(NAME).await.unwrap();
+    pass.remove_finalizer(NAME).await.unwrap();
     assert!(
         bench.pages.get(&bench.key).is_none(),
         "the next read must know"
@@ -126,14 +126,14 @@ async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
         .await
         .unwrap();
     let pass = bench.pass(&bench.front());
-    let error = pass.finalizer("example.com/cleanup").await.err()?;
+    let error = pass.add_finalizer("example.com/cleanup").await.err()?;
     let (object, version) = error.object().expect("a conflict says on what");
     assert_eq!((&*object.kind, version.is_some()), ("Page", true));
     Some(error.class())
 }
 
 #[test]
-fn a_finalizer_set_meanwhile_is_a_conflict_and_anything_else_is_not() {
+fn only_a_concurrent_finalizer_is_a_conflict() {
     let finalizers = json!({ "metadata": { "finalizers": ["example.com/other"] } });
     let elsewhere = json!({ "metadata": { "labels": { "a": "b" } } });
     let (theirs, other) = (finalizers.clone(), elsewhere.clone());
@@ -146,7 +146,7 @@ fn a_finalizer_set_meanwhile_is_a_conflict_and_anything_else_is_not() {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_finalizer_set_meanwhile_is_a_conflict() {
+fn real_concurrent_finalizer_is_a_conflict() {
     let finalizers = json!({ "metadata": { "finalizers": ["example.com/other"] } });
     assert_eq!(
         on_real(|lab| contested_finalizer(lab, finalizers)),
@@ -155,7 +155,7 @@ fn real_a_finalizer_set_meanwhile_is_a_conflict() {
 }
 
 /// A child is deleted while the cache still shows it. Whether it is back after the next write.
-async fn comes_back(lab: Lab, with_uid: bool) -> bool {
+async fn recreates_deleted_child(lab: Lab, with_uid: bool) -> bool {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let front = bench.front();
@@ -188,23 +188,23 @@ async fn comes_back(lab: Lab, with_uid: bool) -> bool {
 }
 
 #[test]
-fn a_deleted_child_is_not_brought_back_unawares() {
-    assert!(!on_box(7, |lab| comes_back(lab, true)));
-    assert!(on_box(7, |lab| comes_back(lab, false)));
+fn deleted_child_is_not_recreated_from_a_stale_cache() {
+    assert!(!on_box(7, |lab| recreates_deleted_child(lab, true)));
+    assert!(on_box(7, |lab| recreates_deleted_child(lab, false)));
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_deleted_child_is_not_brought_back_unawares() {
-    assert!(!on_real(|lab| comes_back(lab, true)));
+fn real_deleted_child_is_not_recreated_from_a_stale_cache() {
+    assert!(!on_real(|lab| recreates_deleted_child(lab, true)));
 }
 
 /// A child that another object controls is left alone, and the error says whose it is.
-async fn taken(lab: Lab) {
+async fn foreign_child(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     bench.make_controlled(&lab, "child", "rival").await;
-    until(seconds(5), "their child is seen", || async {
+    wait_until(seconds(5), "their child is seen", || async {
         bench.map("child").is_some()
     })
     .await;
@@ -227,7 +227,7 @@ async fn taken(lab: Lab) {
 }
 
 /// The same where the cache does not show it yet: the server refuses a second controller.
-async fn taken_unseen(lab: Lab) {
+async fn unseen_foreign_child(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     bench.make_controlled(&lab, "child", "rival").await;
@@ -238,20 +238,20 @@ async fn taken_unseen(lab: Lab) {
 }
 
 #[test]
-fn a_child_of_somebody_else_is_left_alone() {
-    on_box(8, taken);
-    on_box(8, taken_unseen);
+fn foreign_child_is_not_changed() {
+    on_box(8, foreign_child);
+    on_box(8, unseen_foreign_child);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_child_of_somebody_else_is_left_alone() {
-    on_real(taken);
-    on_real(taken_unseen);
+fn real_foreign_child_is_not_changed() {
+    on_real(foreign_child);
+    on_real(unseen_foreign_child);
 }
 
 /// A rival writes the child between our read and our write.
-async fn rival(lab: Lab, locked: bool) -> Option<ErrorClass> {
+async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
     let pass = bench.pass(&bench.front());
@@ -281,28 +281,28 @@ async fn rival(lab: Lab, locked: bool) -> Option<ErrorClass> {
 }
 
 #[test]
-fn a_locked_write_notices_a_rival_and_another_merges() {
+fn locked_write_detects_another_writer_and_unlocked_write_merges() {
     assert_eq!(
-        on_box(9, |lab| rival(lab, true)),
+        on_box(9, |lab| write_against_other_writer(lab, true)),
         Some(ErrorClass::Conflict)
     );
-    assert_eq!(on_box(9, |lab| rival(lab, false)), None);
+    assert_eq!(on_box(9, |lab| write_against_other_writer(lab, false)), None);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_locked_write_notices_a_rival_and_another_merges() {
-    assert_eq!(on_real(|lab| rival(lab, true)), Some(ErrorClass::Conflict));
+fn real_locked_write_detects_another_writer_and_unlocked_write_merges() {
+    assert_eq!(on_real(|lab| write_against_other_writer(lab, true)), Some(ErrorClass::Conflict));
 }
 
 /// The lease ends two seconds into a write that is held up for five, on its way there or back. How
 /// many stale effects are counted, and whether the write has landed.
-async fn stale(lab: Lab, leased: bool, held_up: HeldUp) -> (u64, bool) {
+async fn stale_write(lab: Lab, leased: bool, held_up: HoldPoint) -> (u64, bool) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
-    let fence = if leased { Fence::shut() } else { Fence::open() };
+    let fence = if leased { Fence::closed() } else { Fence::always_open() };
     if leased {
-        fence.hold_until(Instant::now() + seconds(2));
+        fence.extend_until(Instant::now() + seconds(2));
     }
     let pass = bench.fenced_pass(&bench.front(), &fence, held_up);
     let child = config_map("child", "x");
@@ -325,23 +325,23 @@ async fn stale(lab: Lab, leased: bool, held_up: HeldUp) -> (u64, bool) {
 
 #[test]
 fn a_write_that_outlives_the_lease_is_counted() {
-    let run = |leased, held_up| on_box(12, move |lab| stale(lab, leased, held_up));
-    assert_eq!(run(true, HeldUp::Back), (1, true));
+    let run = |leased, held_up| on_box(12, move |lab| stale_write(lab, leased, held_up));
+    assert_eq!(run(true, HoldPoint::BeforeResponse), (1, true));
     assert_eq!(
-        run(true, HeldUp::There),
+        run(true, HoldPoint::BeforeRequest),
         (1, false),
         "what waits for its turn is not sent"
     );
-    assert_eq!(run(false, HeldUp::Back), (0, true));
+    assert_eq!(run(false, HoldPoint::BeforeResponse), (0, true));
 }
 
 /// A few fields of an object that is somebody else's: nothing of it becomes ours but those.
-async fn shared(lab: Lab) {
+async fn apply_unowned(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
     let mut mark = config_map("theirs", "ours");
-    let error = pass.share(&mark, None).await.unwrap_err();
+    let error = pass.apply_unowned(&mark, None).await.unwrap_err();
     assert_eq!(
         error.class(),
         ErrorClass::Missing,
@@ -349,8 +349,8 @@ async fn shared(lab: Lab) {
     );
     bench.make_controlled(&lab, "theirs", "rival").await;
     mark.data = None;
-    pass.share(&mark, None).await.unwrap();
-    pass.share(&mark, None).await.unwrap();
+    pass.apply_unowned(&mark, None).await.unwrap();
+    pass.apply_unowned(&mark, None).await.unwrap();
     assert_eq!(
         bench.answers.writes().len(),
         1,
@@ -364,12 +364,12 @@ async fn shared(lab: Lab) {
 }
 
 #[test]
-fn a_share_in_a_foreign_object_takes_no_more_than_its_fields() {
-    on_box(13, shared);
+fn unowned_apply_owns_only_its_fields() {
+    on_box(13, apply_unowned);
 }
 
 /// The cache moves on between the read and the locked write that rests on it.
-async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<ErrorClass> {
+async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
@@ -381,7 +381,7 @@ async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<ErrorClass> {
         .patch("child", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    until(seconds(5), "the rival's write is seen", || async {
+    wait_until(seconds(5), "the rival's write is seen", || async {
         bench.map("child").unwrap().resource_version() == theirs.resource_version()
     })
     .await;
@@ -395,7 +395,7 @@ async fn read_then_overtaken(lab: Lab, carries: bool) -> Option<ErrorClass> {
 
 #[test]
 fn a_lock_is_on_the_version_that_was_read() {
-    let run = |carries| on_box(15, move |lab| read_then_overtaken(lab, carries));
+    let run = |carries| on_box(15, move |lab| write_after_newer_version(lab, carries));
     assert_eq!(run(true), Some(ErrorClass::Conflict));
     assert_eq!(
         run(false),

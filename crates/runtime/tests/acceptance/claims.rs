@@ -31,7 +31,7 @@ fn named(name: &str) -> ObjectMeta {
 }
 
 /// What came of one controller's passes: how often it was first, and how often somebody was.
-async fn contested(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
+async fn contend_for_claim(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
     page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     if others {
@@ -49,10 +49,10 @@ async fn contested(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
                 Err(error) => return Err(error),
             };
             counted[made].fetch_add(1, Ordering::Relaxed);
-            Ok(Action::Settled)
+            Ok(Action::Done)
         }
     });
-    run(&lab, controller.resync(seconds(5)).silent()).await;
+    run(&lab, controller.resync(seconds(5)).without_status()).await;
     let by = maps.get("claim").await.unwrap().data.unwrap();
     let count = |index: usize| counts[index].load(Ordering::Relaxed);
     (count(0), count(1), by.get("by").cloned())
@@ -68,38 +68,38 @@ async fn run(lab: &Lab, controller: Controller<Page>) {
 }
 
 #[test]
-fn a_claim_is_made_by_whoever_is_first_and_taken_from_nobody() {
-    let (first, second, by) = on_box(11, |lab| contested(lab, false));
+fn first_writer_keeps_the_claim() {
+    let (first, second, by) = on_box(11, |lab| contend_for_claim(lab, false));
     assert_eq!((first, by.as_deref()), (1, Some("ours")));
     assert!(second > 1, "later passes find it there");
-    let (first, second, by) = on_box(11, |lab| contested(lab, true));
+    let (first, second, by) = on_box(11, |lab| contend_for_claim(lab, true));
     assert_eq!((first, by.as_deref()), (0, Some("others")));
     assert!(second > 1);
 }
 
 /// Makes a Service and says in its status where it is reached.
-async fn reports(_: Arc<Page>, cx: Context<Page>) -> Result<Action> {
+async fn report_child_status(_: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let service: Service = serde_json::from_value(json!({
         "metadata": {"name": "front"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},
     }))?;
     cx.apply(service).await?;
     let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}});
     let key = ObjectKey::new(Some("default"), "front");
-    cx.report::<Service>(&key, status).await?;
-    Ok(Action::Settled)
+    cx.apply_child_status::<Service>(&key, status).await?;
+    Ok(Action::Done)
 }
 
 #[test]
-fn the_status_of_a_child_is_written_once_and_the_owners_never_by_the_silent() {
+fn child_status_is_written_once_and_owner_status_never_without_status() {
     let (address, versions, told) = on_box(12, |lab| async move {
         let pages = page(&lab).await;
         let services: Api<Service> = Api::namespaced(lab.user(), "default");
         let mut versions = Vec::new();
         for _ in 0..2 {
-            let controller = Controller::new("claims", reports)
-                .owns::<Service>(Predicate::everything())
+            let controller = Controller::new("claims", report_child_status)
+                .owns::<Service>(Predicate::always())
                 .resync(seconds(5))
-                .silent();
+                .without_status();
             run(&lab, controller).await;
             let service = services.get("front").await.unwrap();
             versions.push(service.metadata.resource_version.clone());

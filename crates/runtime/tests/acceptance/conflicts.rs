@@ -15,18 +15,18 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Answers, Burst, Lab, NOISY, on_box, on_real, page, seconds, until};
+use crate::lab::{Answers, Burst, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 use crate::peers;
 
 /// Where the conflicts are met.
 #[derive(Clone, Copy, Debug)]
-enum Where {
+enum ConflictTarget {
     Child,
     Status,
 }
 
-impl Where {
+impl ConflictTarget {
     fn writes(self) -> Match {
         match self {
             Self::Child => Match::writes().resource("configmaps"),
@@ -43,7 +43,7 @@ impl Where {
 }
 
 /// How often something touches the page.
-const EVERY: Duration = Duration::from_millis(250);
+const TOUCH_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Touches the page, as other controllers do, for as long as the burst lasts. Then nothing is left that
 /// would wake anybody.
@@ -58,7 +58,7 @@ pub async fn events(pages: Api<Page>, answers: &Answers, burst: u64) {
             .patch("front", &PatchParams::default(), &Patch::Merge(note))
             .await;
         patch.expect("the user's writes meet no faults");
-        sleep(EVERY).await;
+        sleep(TOUCH_INTERVAL).await;
     }
 }
 
@@ -66,7 +66,7 @@ pub async fn events(pages: Api<Page>, answers: &Answers, burst: u64) {
 async fn burst(
     lab: Lab,
     length: u64,
-    place: Where,
+    place: ConflictTarget,
     watch: Option<WatchFault>,
     controller: Controller<Page>,
 ) -> Burst {
@@ -78,20 +78,20 @@ async fn burst(
     }
     let answers = Answers::default();
     let telemetry = Telemetry::default();
-    let operator = Engine::new("pages.example.com", answers.of(&client))
-        .settings(|settings| settings.telemetry = telemetry.clone())
+    let operator = Engine::new("pages.example.com", answers.for_client(&client))
+        .configure(|settings| settings.telemetry = telemetry.clone())
         .controller(controller);
     // For the longest wait that a failure backoff has, each time.
     let limit = seconds(60 * length + 60);
-    let landed = until(limit, "a write lands after the burst", || async {
-        answers.landed(place.path())
+    let landed = wait_until(limit, "a write lands after the burst", || async {
+        answers.has_written(place.path())
     });
     tokio::select! { biased;
         _ = landed => {}
         () = async { events(pages, &answers, length).await; std::future::pending().await } => {}
         ended = operator.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
     }
-    let counted = lost(&telemetry).values().sum();
+    let counted = lost_conflicts(&telemetry).values().sum();
     Burst {
         counted,
         ..answers.burst(place.path())
@@ -99,7 +99,7 @@ async fn burst(
 }
 
 /// The conflicts that the operator has counted, by who won.
-fn lost(telemetry: &Telemetry) -> BTreeMap<String, u64> {
+fn lost_conflicts(telemetry: &Telemetry) -> BTreeMap<String, u64> {
     let text = telemetry.text();
     let lines = text
         .lines()
@@ -118,7 +118,7 @@ fn a_burst_of_any_length_ends_within_a_second() {
         "conflicts", "aplomb", "client-go", "kube-rs (5 s)"
     );
     for length in [1, 2, 8, 16, 18, 37, 100, 1_000] {
-        for place in [Where::Child, Where::Status] {
+        for place in [ConflictTarget::Child, ConflictTarget::Status] {
             let ours = on_box(length, move |lab| {
                 burst(lab, length, place, None, page::controller())
             });
@@ -128,7 +128,7 @@ fn a_burst_of_any_length_ends_within_a_second() {
                 ours.silence <= seconds(1),
                 "{place:?} after {length}: {ours:?}"
             );
-            if matches!(place, Where::Child) {
+            if matches!(place, ConflictTarget::Child) {
                 let (go, kube) = (peers::client_go(length), peers::kube_rs(length));
                 println!(
                     "{length:>9} {:>14.3?} {go:>14.3?} {kube:>14.3?}",
@@ -148,8 +148,8 @@ fn with_a_longer_limit_a_burst_becomes_silence() {
         limit: seconds(6),
         ..ConflictPolicy::default()
     };
-    let patient = page::controller().options(|options| options.conflict = silence);
-    let theirs = on_box(1, move |lab| burst(lab, 16, Where::Child, None, patient));
+    let patient = page::controller().configure(|options| options.conflict = silence);
+    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, patient));
     assert!(theirs.silence > seconds(5), "{theirs:?}");
 }
 
@@ -168,7 +168,7 @@ async fn careless(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> 
         ErrorClass::Conflict => Error::new(ErrorClass::Unavailable, error.to_string()),
         _ => error,
     })?;
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn fed_into_a_failure_backoff_a_burst_becomes_silence() {
         jitter: Jitter::None,
         ..BackoffPolicy::default()
     };
-    let curves = BackoffPolicies::default().with(ErrorClass::Unavailable, steady);
+    let curves = BackoffPolicies::default().with_policy(ErrorClass::Unavailable, steady);
     let careless = Controller::new("page", careless)
-        .owns::<ConfigMap>(Predicate::everything())
-        .options(|options| options.curves = Arc::new(curves));
-    let theirs = on_box(1, move |lab| burst(lab, 16, Where::Child, None, careless));
+        .owns::<ConfigMap>(Predicate::always())
+        .configure(|options| options.backoff = Arc::new(curves));
+    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, careless));
     println!("16 conflicts as failures: {:.3?}", theirs.silence);
     assert_eq!(theirs.conflicts, 16);
     assert!(theirs.silence > seconds(5), "{theirs:?}");
@@ -193,7 +193,7 @@ fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
         let limit = seconds(1)
             .max(lag + Duration::from_millis(200))
             .min(seconds(15));
-        for place in [Where::Child, Where::Status] {
+        for place in [ConflictTarget::Child, ConflictTarget::Status] {
             let fault = WatchFault::Lagged(lag);
             let ours = on_box(3, move |lab| {
                 burst(lab, 16, place, Some(fault), page::controller())
@@ -207,12 +207,12 @@ fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
 #[ignore = "needs the real control plane"]
 fn real_a_burst_ends_soon() {
     for length in [1, 8, 18] {
-        let ours = on_real(move |lab| burst(lab, length, Where::Child, None, page::controller()));
+        let ours = on_real(move |lab| burst(lab, length, ConflictTarget::Child, None, page::controller()));
         println!(
             "{length} conflicts on a real server: {:.3?} until the write",
             ours.silence
         );
-        assert!(ours.silence <= NOISY * seconds(1), "{ours:?}");
+        assert!(ours.silence <= REAL_TIME_SLACK * seconds(1), "{ours:?}");
     }
 }
 
@@ -232,10 +232,10 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
     let pages = page(&lab).await;
     let (client, _) = lab.client("operator");
     let answers = Answers::default();
-    let echo = Controller::new("echo", echo).options(|options| options.conflict = patience);
+    let echo = Controller::new("echo", echo).configure(|options| options.conflict = patience);
     let telemetry = Telemetry::default();
-    let engine = Engine::new("echo.example.com", answers.of(&client))
-        .settings(|settings| settings.telemetry = telemetry.clone())
+    let engine = Engine::new("echo.example.com", answers.for_client(&client))
+        .configure(|settings| settings.telemetry = telemetry.clone())
         .controller(echo);
     let rival = async {
         let until = Instant::now() + seconds(10);
@@ -268,13 +268,13 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
         .at;
     Duel {
         conflicts: writes.iter().filter(|a| a.code == 409).count(),
-        winners: lost(&telemetry),
+        winners: lost_conflicts(&telemetry),
         converged: landed - ended,
     }
 }
 
 async fn until_echoed(pages: &Api<Page>, wanted: &str) {
-    until(seconds(20), "the last note is echoed", || async {
+    wait_until(seconds(20), "the last note is echoed", || async {
         let page = pages.get("front").await.expect("it is there");
         page.metadata
             .labels
@@ -293,11 +293,11 @@ async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
         ..ObjectMeta::default()
     })
     .await?;
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 #[test]
-fn a_rival_costs_few_conflicts_and_no_time() {
+fn other_writer_costs_few_conflicts_and_no_time() {
     let ours = on_box(1, |lab| duel(lab, ConflictPolicy::default()));
     let winners = BTreeMap::from([("user".to_owned(), ours.conflicts as u64)]);
     assert_eq!(ours.winners, winners, "each is counted, with who won");
@@ -320,7 +320,7 @@ fn a_rival_costs_few_conflicts_and_no_time() {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_rival_costs_few_conflicts_and_no_time() {
+fn real_other_writer_costs_few_conflicts_and_no_time() {
     let ours = on_real(|lab| duel(lab, ConflictPolicy::default()));
     println!(
         "rival on a real server: {} conflicts, converged {:.3?} after its last write",
@@ -328,5 +328,5 @@ fn real_a_rival_costs_few_conflicts_and_no_time() {
     );
     assert!(ours.conflicts <= 15, "{ours:?}");
     let promised = Duration::from_millis(300);
-    assert!(ours.converged <= NOISY * promised, "{ours:?}");
+    assert!(ours.converged <= REAL_TIME_SLACK * promised, "{ours:?}");
 }

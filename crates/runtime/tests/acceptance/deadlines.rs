@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb::budget::api;
+use aplomb::ratelimit::api;
 use aplomb::scope::CallContext;
 use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
@@ -23,7 +23,7 @@ use tower::{BoxError, service_fn};
 
 use crate::gated::{Gated, requests};
 
-const DEADLINE: Duration = aplomb::gate::REQUEST_DEADLINE;
+const DEADLINE: Duration = aplomb::client::REQUEST_DEADLINE;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -107,7 +107,7 @@ fn a_call_into_a_black_hole_costs_its_deadline() {
 }
 
 /// Calls to `fine`, a map, pass; calls to `hole` do not.
-async fn with_a_hole(cluster: &Cluster) -> Gated {
+async fn client_with_black_hole(cluster: &Cluster) -> Gated {
     let created = maps(&cluster.client("user"))
         .create(&PostParams::default(), &map("fine"))
         .await;
@@ -119,9 +119,9 @@ async fn with_a_hole(cluster: &Cluster) -> Gated {
 }
 
 #[test]
-fn nobody_else_waits_for_black_holes_that_leave_a_slot() {
+fn black_holes_that_leave_a_slot_delay_no_other_call() {
     world().run(|cluster| async move {
-        let gated = with_a_hole(&cluster).await;
+        let gated = client_with_black_hole(&cluster).await;
         let (maps, begin) = (maps(&gated.client), Instant::now());
         let holes = join_all((0..50).map(|_| maps.get("hole")));
         let (holes, ()) = tokio::join!(holes, async {
@@ -140,7 +140,7 @@ fn nobody_else_waits_for_black_holes_that_leave_a_slot() {
 #[test]
 fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
     world().run(|cluster| async move {
-        let gated = with_a_hole(&cluster).await;
+        let gated = client_with_black_hole(&cluster).await;
         let (maps, begin) = (maps(&gated.client), Instant::now());
         let holes = join_all((0..500).map(|_| maps.get("hole")));
         let work = async {
@@ -150,7 +150,7 @@ fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
         };
         let lease = async {
             sleep(SECOND).await;
-            renews_a_lease(&gated.client, &cluster).await;
+            assert_lease_renewal(&gated.client, &cluster).await;
             begin.elapsed()
         };
         let (holes, work, lease) = tokio::join!(holes, work, lease);
@@ -163,7 +163,7 @@ fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
     });
 }
 
-async fn renews_a_lease(client: &Client, cluster: &Cluster) {
+async fn assert_lease_renewal(client: &Client, cluster: &Cluster) {
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     let lease = serde_json::from_value(json!({"metadata": {"name": "operator"}})).unwrap();
     let scope = CallContext {
@@ -194,7 +194,7 @@ fn a_run_gives_its_calls_no_longer_than_it_has() {
 }
 
 #[test]
-fn nothing_is_tried_again_behind_the_callers_back() {
+fn calls_are_not_retried_implicitly() {
     let run = world().run(|cluster| async move {
         for identity in ["gated", "kube"] {
             cluster

@@ -16,13 +16,13 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::lab::{Answers, Lab, on_box, on_real, seconds, until};
+use crate::lab::{Answers, Lab, on_box, on_real, seconds, wait_until};
 use crate::page::{self, Page, PageSpec};
 
 use PropagationPolicy::{Background, Foreground, Orphan};
 
 /// How late the watch of the pages may be.
-const LATE: u64 = 10;
+const WATCH_DELAY_SECONDS: u64 = 10;
 
 /// An operator with its answers and the two kinds it is about.
 struct Stage {
@@ -37,14 +37,14 @@ impl Stage {
         page::install(&lab.user()).await.unwrap();
         let (client, faults) = lab.client("operator");
         if late {
-            let lag = Fault::Watch(WatchFault::Lagged(seconds(LATE)));
+            let lag = Fault::Watch(WatchFault::Lagged(seconds(WATCH_DELAY_SECONDS)));
             faults.add(Rule::new(lag).on(Match::watches().resource("pages")));
         }
         let answers = Answers::default();
         Self {
             pages: Api::namespaced(lab.user(), "default"),
             maps: Api::namespaced(lab.user(), "default"),
-            client: answers.of(&client),
+            client: answers.for_client(&client),
             answers,
         }
     }
@@ -61,9 +61,9 @@ impl Stage {
                 let made = self.pages.create(&PostParams::default(), &page).await;
                 made.is_ok()
             };
-            until(seconds(10), "pages are served", made).await;
+            wait_until(seconds(10), "pages are served", made).await;
         }
-        until(seconds(60), "every page is ready", || async {
+        wait_until(seconds(60), "every page is ready", || async {
             let all = self.pages.list(&ListParams::default()).await.unwrap();
             all.iter().filter(|page| is_ready(page)).count() == count
         })
@@ -128,7 +128,7 @@ fn is_ready(page: &Page) -> bool {
 }
 
 /// Runs `engine` beside `scenario`, to the end of the latter.
-async fn beside<T>(engine: Engine, scenario: impl Future<Output = T>) -> T {
+async fn run_with_operator<T>(engine: Engine, scenario: impl Future<Output = T>) -> T {
     tokio::select! { biased;
         value = scenario => value,
         ended = engine.run(std::future::pending()) => panic!("the operator ended: {ended:?}"),
@@ -148,15 +148,15 @@ async fn deleted(
         let before = stage.answers.all().len();
         stage.delete_all(&policy).await;
         // Long enough for the late watch to show it, and for what is then made to be seen.
-        sleep(seconds(3 * LATE)).await;
-        until(seconds(60), "the pages are gone", || stage.is_empty()).await;
+        sleep(seconds(3 * WATCH_DELAY_SECONDS)).await;
+        wait_until(seconds(60), "the pages are gone", || stage.is_empty()).await;
         (stage.made_since(before), stage.children().await)
     };
-    beside(operator(&stage), scenario).await
+    run_with_operator(operator(&stage), scenario).await
 }
 
 #[test]
-fn a_deletion_is_not_fought() {
+fn deleted_children_are_not_recreated() {
     for policy in [Foreground, Background] {
         for late in [false, true] {
             let (named, policy) = (format!("{policy:?} {late}"), policy.clone());
@@ -168,7 +168,7 @@ fn a_deletion_is_not_fought() {
 }
 
 #[test]
-fn children_that_are_orphaned_stay_and_are_not_taken_back() {
+fn orphaned_children_are_not_adopted_again() {
     for late in [false, true] {
         let (made, left) = on_box(2, move |lab| deleted(lab, Orphan, late, Stage::operator));
         assert_eq!((made, left.len()), (0, 100), "late {late}");
@@ -179,7 +179,7 @@ fn children_that_are_orphaned_stay_and_are_not_taken_back() {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_deletion_is_not_fought() {
+fn real_deleted_children_are_not_recreated() {
     for policy in [Foreground, Background, Orphan] {
         let (named, kept) = (format!("{policy:?}"), policy == Orphan);
         let (made, left) = on_real(|lab| deleted(lab, policy, true, Stage::operator));
@@ -190,7 +190,7 @@ fn real_a_deletion_is_not_fought() {
 }
 
 /// What asks nobody before it makes a child.
-async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
+async fn reconcile_without_check(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let name = page.name_any();
     let owner = kube::Resource::controller_owner_ref(&*page, &());
     let child = json!({
@@ -200,14 +200,14 @@ async fn careless(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let maps: Api<ConfigMap> = Api::namespaced(cx.client(), "default");
     let parameters = PatchParams::apply("page").force();
     maps.patch(&name, &parameters, &Patch::Apply(child)).await?;
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 #[test]
-fn without_a_look_at_the_owner_a_deletion_is_fought() {
+fn skipping_the_owner_check_recreates_deleted_children() {
     let careless = |stage: &Stage| {
         let controller =
-            Controller::new("page", careless).owns::<ConfigMap>(Predicate::everything());
+            Controller::new("page", reconcile_without_check).owns::<ConfigMap>(Predicate::always());
         Engine::new("pages", stage.client.clone()).controller(controller)
     };
     let (made, _) = on_box(1, move |lab| deleted(lab, Foreground, true, careless));
@@ -223,18 +223,18 @@ async fn restored(lab: Lab, late: bool) -> (usize, usize, usize) {
         let before = stage.answers.all().len();
         let parameters = DeleteParams::default();
         stage.maps.delete("p-0", &parameters).await.unwrap();
-        until(seconds(2), "the child is back", || async {
+        wait_until(seconds(2), "the child is back", || async {
             stage.maps.get_opt("p-0").await.unwrap().is_some()
         })
         .await;
         sleep(seconds(60)).await;
         (first, stage.made_since(before), stage.reads_since(before))
     };
-    beside(stage.operator(), scenario).await
+    run_with_operator(stage.operator(), scenario).await
 }
 
 #[test]
-fn a_child_that_a_person_deletes_is_back_at_the_price_of_one_read() {
+fn manually_deleted_child_is_recreated_with_one_read() {
     for late in [false, true] {
         assert_eq!(on_box(3, move |lab| restored(lab, late)), (0, 1, 1));
     }
@@ -248,12 +248,12 @@ async fn replaced(lab: Lab, late: bool, policy: PropagationPolicy) {
         let old = stage.pages.get("p-0").await.unwrap().uid();
         stage.delete_all(&policy).await;
         let page = Page::new("p-0", spec());
-        until(seconds(60), "the name is free", || async {
+        wait_until(seconds(60), "the name is free", || async {
             let made = stage.pages.create(&PostParams::default(), &page).await;
             made.is_ok()
         })
         .await;
-        until(seconds(60), "the new page is ready", || async {
+        wait_until(seconds(60), "the new page is ready", || async {
             is_ready(&stage.pages.get("p-0").await.unwrap())
         })
         .await;
@@ -262,11 +262,11 @@ async fn replaced(lab: Lab, late: bool, policy: PropagationPolicy) {
         let child = stage.maps.get("p-0").await.unwrap();
         assert_eq!(Some(&child.owner_references()[0].uid), new.as_ref());
     };
-    beside(stage.operator(), scenario).await;
+    run_with_operator(stage.operator(), scenario).await;
 }
 
 #[test]
-fn a_page_that_takes_the_place_of_another_has_a_child_of_its_own() {
+fn recreated_page_has_a_child_of_its_own() {
     for late in [false, true] {
         for policy in [Foreground, Background] {
             on_box(4, move |lab| replaced(lab, late, policy));
@@ -277,7 +277,7 @@ fn a_page_that_takes_the_place_of_another_has_a_child_of_its_own() {
 const FINALIZER: &str = "example.com/cleanup";
 
 /// What has a finalizer and, when it is to go, tries to make its child again.
-async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
+async fn reconcile_finalized(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let child = ConfigMap {
         metadata: ObjectMeta {
             name: page.metadata.name.clone(),
@@ -286,23 +286,23 @@ async fn stubborn(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         ..ConfigMap::default()
     };
     if page.metadata.deletion_timestamp.is_none() {
-        cx.finalizer(FINALIZER).await?;
+        cx.add_finalizer(FINALIZER).await?;
         cx.apply(child).await?;
-        return Ok(Action::Settled);
+        return Ok(Action::Done);
     }
     let refused = cx.apply(child).await.unwrap_err().to_string();
     cx.status(json!({ "words": 7 }));
     if page.annotations().contains_key("example.com/done") {
         assert!(refused.contains("is being deleted"), "{refused}");
-        cx.release(FINALIZER).await?;
+        cx.remove_finalizer(FINALIZER).await?;
     }
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// A page with a finalizer of the operator and one of somebody else is deleted.
 async fn cleaned_up(lab: Lab, declared: bool) {
     let stage = Stage::new(&lab, false).await;
-    let controller = Controller::new("page", stubborn).owns::<ConfigMap>(Predicate::everything());
+    let controller = Controller::new("page", reconcile_finalized).owns::<ConfigMap>(Predicate::always());
     let controller = match declared {
         true => controller.finalizer(FINALIZER),
         false => controller,
@@ -324,13 +324,13 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         patch(json!({ "metadata": { "finalizers": both } })).await;
         let before = stage.answers.all().len();
         stage.delete_all(&Foreground).await;
-        until(seconds(5), "the pass of the deletion says so", || async {
+        wait_until(seconds(5), "the pass of the deletion says so", || async {
             let page = stage.pages.get("p-0").await.unwrap();
             page.status.unwrap().words == 7
         })
         .await;
         patch(json!({ "metadata": { "annotations": { "example.com/done": "" } } })).await;
-        until(seconds(5), "the finalizer is released", || async {
+        wait_until(seconds(5), "the finalizer is released", || async {
             let page = stage.pages.get("p-0").await.unwrap();
             // The operator has its answer too.
             let all = stage.answers.all().split_off(before);
@@ -347,9 +347,9 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         assert!(more.is_empty(), "what is left is left alone: {more:?}");
         assert_eq!(stage.made_since(before), 0);
         patch(json!({ "metadata": { "finalizers": [] } })).await;
-        until(seconds(10), "the page is gone", || stage.is_empty()).await;
+        wait_until(seconds(10), "the page is gone", || stage.is_empty()).await;
     };
-    beside(engine, scenario).await;
+    run_with_operator(engine, scenario).await;
 }
 
 #[test]
@@ -368,19 +368,19 @@ fn real_a_finalizer_of_the_controller_still_has_its_passes() {
 /// The pages of a restarted operator are deleted before their watch shows it.
 async fn deleted_after_a_restart(lab: Lab) -> (usize, usize) {
     let stage = Stage::new(&lab, true).await;
-    beside(stage.operator(), stage.fill(20)).await;
+    run_with_operator(stage.operator(), stage.fill(20)).await;
     let scenario = async {
         sleep(seconds(5)).await;
         let before = stage.answers.all().len();
         stage.delete_all(&Foreground).await;
-        sleep(seconds(3 * LATE)).await;
+        sleep(seconds(3 * WATCH_DELAY_SECONDS)).await;
         (stage.made_since(before), stage.children().await.len())
     };
-    beside(stage.operator(), scenario).await
+    run_with_operator(stage.operator(), scenario).await
 }
 
 #[test]
-fn a_deletion_is_not_fought_after_a_restart() {
+fn deleted_children_are_not_recreated_after_a_restart() {
     assert_eq!(on_box(7, deleted_after_a_restart), (0, 0));
 }
 
@@ -396,42 +396,42 @@ async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         ..ConfigMap::default()
     })
     .await?;
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// A page whose child goes before the restarted operator has seen either in a pass.
 async fn deleted_before_the_first_pass(lab: Lab, silent: bool) -> (usize, usize) {
     let stage = Stage::new(&lab, true).await;
     let operator = || {
-        let controller = Controller::new("page", slow).owns::<ConfigMap>(Predicate::everything());
+        let controller = Controller::new("page", slow).owns::<ConfigMap>(Predicate::always());
         let controller = match silent {
-            true => controller.silent(),
+            true => controller.without_status(),
             false => controller,
         };
         Engine::new("pages", stage.client.clone()).controller(controller)
     };
     let made = async {
         let page = Page::new("p-0", spec());
-        until(seconds(10), "pages are served", || async {
+        wait_until(seconds(10), "pages are served", || async {
             let made = stage.pages.create(&PostParams::default(), &page).await;
             made.is_ok()
         })
         .await;
-        until(seconds(60), "there is a child", || async {
+        wait_until(seconds(60), "there is a child", || async {
             stage.children().await.len() == 1
         })
         .await;
         sleep(seconds(5)).await;
     };
-    beside(operator(), made).await;
+    run_with_operator(operator(), made).await;
     let scenario = async {
         sleep(seconds(1)).await;
         let before = stage.answers.all().len();
         stage.delete_all(&Foreground).await;
-        sleep(seconds(3 * LATE)).await;
+        sleep(seconds(3 * WATCH_DELAY_SECONDS)).await;
         (stage.made_since(before), stage.children().await.len())
     };
-    beside(operator(), scenario).await
+    run_with_operator(operator(), scenario).await
 }
 
 #[test]
@@ -450,7 +450,7 @@ async fn passes_in_a_deletion(lab: Lab) -> usize {
     let pass = move |page: Arc<Page>, _: Context<Page>| {
         let late = page.metadata.deletion_timestamp.is_some();
         counted.fetch_add(usize::from(late), Ordering::Relaxed);
-        async { Ok(Action::Settled) }
+        async { Ok(Action::Done) }
     };
     let controller = Controller::new("page", pass).resync(seconds(10));
     let engine = Engine::new("pages", stage.client.clone()).controller(controller);
@@ -465,7 +465,7 @@ async fn passes_in_a_deletion(lab: Lab) -> usize {
         sleep(seconds(60)).await;
         passes.load(Ordering::Relaxed)
     };
-    beside(engine, scenario).await
+    run_with_operator(engine, scenario).await
 }
 
 #[test]
@@ -475,12 +475,12 @@ fn an_object_that_waits_for_the_finalizers_of_others_is_not_reconciled() {
 
 /// New pages cost no look at their owner, nor do resyncs of those that are ready.
 #[test]
-fn nothing_is_read_while_no_child_has_to_be_made_again() {
+fn no_read_is_made_while_no_child_is_recreated() {
     let (reads, creations) = on_box(8, |lab| async move {
         let stage = Stage::new(&lab, false).await;
         let controller = page::controller().resync(seconds(30));
         let engine = Engine::new("pages", stage.client.clone())
-            .settings(|settings| settings.telemetry = Telemetry::default())
+            .configure(|settings| settings.telemetry = Telemetry::default())
             .controller(controller);
         let scenario = async {
             stage.fill(50).await;
@@ -494,7 +494,7 @@ fn nothing_is_read_while_no_child_has_to_be_made_again() {
             assert_eq!(paths.len(), 100, "a child and a status for each");
             (stage.reads_since(0), stage.answers.writes().len())
         };
-        beside(engine, scenario).await
+        run_with_operator(engine, scenario).await
     });
     assert_eq!((reads, creations), (0, 100));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
-use aplomb::lease::{LeaderElector, LeaseConfig};
+use aplomb::leadership::{LeaderElector, LeaseConfig};
 use aplomb::telemetry::Telemetry;
 use aplomb_apiserver::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
 use aplomb_apiserver::world::{Cluster, World};
@@ -25,11 +25,11 @@ struct Candidate {
     fence: Fence,
     lease: LeaderElector,
     faults: Faults,
-    thaws: Option<Instant>,
+    thaws_at: Option<Instant>,
 }
 
 /// A wall clock that is wrong and runs a tenth too fast.
-fn wrong_by(seconds: i64) -> Clock {
+fn skewed_clock(seconds: i64) -> Clock {
     let (right, begun) = (Clock::system(), Instant::now());
     Clock::new(move || {
         let fast = SignedDuration::try_from(begun.elapsed() / 10).unwrap();
@@ -43,8 +43,8 @@ impl Candidate {
         let identity = format!("replica-{place}");
         let client = cluster.plain_client(&identity);
         let config = LeaseConfig::new("default", "demo", &format!("{identity}-{life}"));
-        let (fence, telemetry) = (Fence::shut(), Telemetry::default());
-        let clock = wrong_by(30 * (place as i64 - 1));
+        let (fence, telemetry) = (Fence::closed(), Telemetry::default());
+        let clock = skewed_clock(30 * (place as i64 - 1));
         let lease = LeaderElector::new(client, config, fence.clone(), telemetry, clock).unwrap();
         let process = Process::default();
         process.spawn(lease.run(CancellationToken::new()));
@@ -54,7 +54,7 @@ impl Candidate {
             fence,
             lease,
             faults,
-            thaws: None,
+            thaws_at: None,
         }
     }
 }
@@ -91,7 +91,7 @@ impl Chaos {
     fn thaw(&mut self) {
         for candidate in &mut self.candidates {
             if candidate
-                .thaws
+                .thaws_at
                 .take_if(|at| *at <= Instant::now())
                 .is_some()
             {
@@ -100,14 +100,14 @@ impl Chaos {
         }
     }
 
-    fn disturb(&mut self) {
+    fn inject_fault(&mut self) {
         let place = self.rng.usize(..REPLICAS);
         match self.rng.u32(..2000) {
             0..4 => {
                 let asleep = Duration::from_millis(self.rng.u64(..40_000));
                 let candidate = &mut self.candidates[place];
                 candidate.process.freeze();
-                candidate.thaws = Some(Instant::now() + asleep);
+                candidate.thaws_at = Some(Instant::now() + asleep);
             }
             4 => {
                 self.lives += 1;
@@ -142,7 +142,7 @@ impl Chaos {
             sleep(Duration::from_millis(50)).await;
             self.thaw();
             if disturbed {
-                self.disturb();
+                self.inject_fault();
             }
             led += self.acting();
             looked += 1;
@@ -240,7 +240,7 @@ async fn hand_over_without_a_watch(cluster: Cluster) -> Duration {
 }
 
 #[test]
-fn a_standby_whose_watch_is_dead_looks_for_itself() {
+fn standby_with_a_dead_watch_polls_the_lease() {
     let world = World::new(1).interpose(aplomb_virtual_time::install);
     let took = world.run(hand_over_without_a_watch).value;
     assert!(took < Duration::from_secs(3), "{took:?}");
@@ -267,7 +267,7 @@ async fn refused_watches(cluster: Cluster) -> usize {
 }
 
 #[test]
-fn a_standby_whose_watch_is_refused_does_not_hammer() {
+fn standby_with_a_refused_watch_backs_off() {
     let world = World::new(1).interpose(aplomb_virtual_time::install);
     let requests = world.run(refused_watches).value;
     // A read and a watch every two seconds.
@@ -278,7 +278,7 @@ fn a_standby_whose_watch_is_refused_does_not_hammer() {
 }
 
 /// client-go's record, as it leaves it behind: by a holder that is gone, and after a release.
-async fn takes_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32) -> Duration {
+async fn take_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32) -> Duration {
     let mut theirs = Object {
         metadata: ObjectMeta {
             name: Some("demo".to_owned()),
@@ -319,9 +319,9 @@ async fn takes_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32)
 #[test]
 fn it_follows_client_go_and_leaves_what_client_go_expects() {
     let world = || World::new(1).interpose(aplomb_virtual_time::install);
-    let gone = world().run(|cluster| takes_over_from_client_go(cluster, "host_5e1f", 15));
+    let gone = world().run(|cluster| take_over_from_client_go(cluster, "host_5e1f", 15));
     assert_eq!(gone.value.as_secs(), 15);
-    let released = world().run(|cluster| takes_over_from_client_go(cluster, "", 1));
+    let released = world().run(|cluster| take_over_from_client_go(cluster, "", 1));
     assert!(
         released.value < Duration::from_secs(1),
         "{:?}",

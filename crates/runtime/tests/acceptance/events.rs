@@ -17,7 +17,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, on_box, page, seconds, until};
+use crate::lab::{Lab, on_box, page, seconds, wait_until};
 use crate::page::Page;
 
 /// A recorder whose publisher is not running yet.
@@ -63,7 +63,7 @@ async fn a_flood(client: Client) -> (Vec<Event>, String) {
     (events(&client).await, telemetry.text())
 }
 
-fn judge((events, metrics): (Vec<Event>, String)) {
+fn assert_series((events, metrics): (Vec<Event>, String)) {
     let same: Vec<&Event> = events
         .iter()
         .filter(|event| event.reason.as_deref() == Some("Same"))
@@ -80,7 +80,7 @@ fn judge((events, metrics): (Vec<Event>, String)) {
 #[test]
 fn a_flood_becomes_a_series_and_a_few_events() {
     let world = World::new(3).interpose(aplomb_virtual_time::install);
-    judge(
+    assert_series(
         world
             .run(|cluster| a_flood(cluster.plain_client("demo")))
             .value,
@@ -91,7 +91,7 @@ fn a_flood_becomes_a_series_and_a_few_events() {
 #[ignore = "needs the real control plane"]
 async fn real_a_flood_becomes_a_series_and_a_few_events() {
     let plane = ControlPlane::start(Options::default()).await.unwrap();
-    judge(a_flood(plane.client().await.unwrap()).await);
+    assert_series(a_flood(plane.client().await.unwrap()).await);
 }
 
 #[test]
@@ -106,12 +106,12 @@ fn the_same_run_gives_its_events_the_same_names() {
 }
 
 async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
-    cx.event(EventNote::normal(
+    cx.publish_event(EventNote::normal(
         "Greeted",
         "Greet",
         page.spec.title.clone(),
     ));
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// An operator that is stopped while its last Event is on its way; the Events it leaves.
@@ -123,7 +123,7 @@ async fn stopped_at_once(lab: Lab) -> Vec<Event> {
     faults.add(Rule::new(slow).on(creations));
     let greeter = Controller::new("greet", greet);
     let engine = Engine::new("greet.example.com", client).controller(greeter);
-    let greeted = until(seconds(10), "it is greeted", || async {
+    let greeted = wait_until(seconds(10), "it is greeted", || async {
         pages.get("front").await.unwrap().status.is_some()
     });
     engine.run(async { _ = greeted.await }).await.unwrap();
@@ -146,7 +146,7 @@ fn the_last_events_are_written_before_an_operator_ends() {
 }
 
 #[test]
-fn nobody_waits_for_an_event_however_the_server_is() {
+fn event_publishing_never_blocks() {
     let world = World::new(3).interpose(aplomb_virtual_time::install);
     let run = world.run(|cluster| async move {
         let unavailable = Rule::new(Fault::ServiceUnavailable);

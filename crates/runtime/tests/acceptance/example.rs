@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page;
 use crate::page::Page;
 
@@ -32,7 +32,7 @@ fn ready(page: &Page) -> Option<(String, i64)> {
 }
 
 /// Creates, edits, breaks, mends and deletes a page.
-async fn life(lab: Lab) {
+async fn run_example(lab: Lab) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let operator = page::operator(lab.client("operator").0);
@@ -47,7 +47,7 @@ async fn life(lab: Lab) {
                 }
             }
         };
-        until(seconds(10), "Ready", is("True", 1)).await;
+        wait_until(seconds(10), "Ready", is("True", 1)).await;
         let edit = |title: &str| {
             let (pages, patch) = (pages.clone(), json!({ "spec": { "title": title } }));
             async move {
@@ -58,20 +58,20 @@ async fn life(lab: Lab) {
             }
         };
         edit("").await;
-        until(
+        wait_until(
             seconds(10),
             "a page without a title is refused",
             is("False", 2),
         )
         .await;
         edit("another").await;
-        until(seconds(10), "the title is mended", is("True", 3)).await;
+        wait_until(seconds(10), "the title is mended", is("True", 3)).await;
         let html = maps.get("front").await.unwrap().data.unwrap()["index.html"].clone();
         assert!(html.contains("<h1>another</h1>"), "{html}");
         maps.delete("front", &DeleteParams::default())
             .await
             .unwrap();
-        until(seconds(10), "a deleted child comes back", || async {
+        wait_until(seconds(10), "a deleted child comes back", || async {
             maps.get_opt("front").await.unwrap().is_some()
         })
         .await;
@@ -79,7 +79,7 @@ async fn life(lab: Lab) {
             .delete("front", &DeleteParams::default())
             .await
             .unwrap();
-        until(seconds(60), "the child goes with its page", || async {
+        wait_until(seconds(60), "the child goes with its page", || async {
             maps.get_opt("front").await.unwrap().is_none()
         })
         .await;
@@ -92,13 +92,13 @@ async fn life(lab: Lab) {
 
 #[test]
 fn the_example_converges_on_the_box() {
-    on_box(12, life);
+    on_box(12, run_example);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_the_example_converges() {
-    on_real(life);
+    on_real(run_example);
 }
 
 #[test]

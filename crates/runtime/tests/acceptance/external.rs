@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb::budget::{
+use aplomb::ratelimit::{
     CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter,
 };
 use aplomb::clock::Clock;
@@ -72,7 +72,7 @@ impl Service {
 struct Caller {
     budget: RateLimiter,
     service: Service,
-    listens: bool,
+    reads_headers: bool,
 }
 
 impl Caller {
@@ -80,22 +80,22 @@ impl Caller {
         let deadline = Instant::now() + within;
         let effect = |permit: Permit| async move {
             let (status, headers) = self.service.answer(lane);
-            if self.listens {
-                permit.answered(status, &headers);
+            if self.reads_headers {
+                permit.record_answer(status, &headers);
             }
             match status {
                 200 => Ok(()),
                 _ => Err(Error::new(ErrorClass::Throttled, "refused")),
             }
         };
-        let fence = Fence::open();
+        let fence = Fence::always_open();
         self.budget
             .call(lane, deadline, &fence, "call", effect)
             .await
     }
 
     /// Calls until it is admitted, woken every second whatever it was told.
-    async fn insist(&self, lane: LimitLane) {
+    async fn call_until_admitted(&self, lane: LimitLane) {
         while let Err(error) = self.call(lane, MINUTE).await {
             assert_eq!(error.class(), ErrorClass::Throttled);
             sleep(Duration::from_secs(1)).await;
@@ -114,7 +114,7 @@ fn budget(rate: f64, burst: u32, reserve: u32, dialects: Vec<HeaderFormat>) -> R
         burst,
         concurrency: 20,
         lanes: vec![lane("urgent", reserve), lane("usual", 0)],
-        dialects,
+        header_formats: dialects,
         ramp: Duration::from_secs(5),
         longest_wait: Duration::from_secs(3600),
     };
@@ -151,16 +151,16 @@ fn closed_for_a_minute() -> Service {
     })
 }
 
-async fn a_thousand_insist(listens: bool) -> Vec<Call> {
+async fn call_from_a_thousand(listens: bool) -> Vec<Call> {
     let service = closed_for_a_minute();
     let caller = Caller {
         budget: budget(10.0, 50, 10, vec![CODER]),
         service: service.clone(),
-        listens,
+        reads_headers: listens,
     };
     sleep(Duration::from_secs(20)).await;
     let lanes = (0..1000).map(|_| USUAL).chain((0..5).map(|_| URGENT));
-    let insist = join_all(lanes.map(|lane| caller.insist(lane)));
+    let insist = join_all(lanes.map(|lane| caller.call_until_admitted(lane)));
     tokio::time::timeout(20 * MINUTE, insist)
         .await
         .expect("all are served");
@@ -168,8 +168,8 @@ async fn a_thousand_insist(listens: bool) -> Vec<Call> {
 }
 
 #[test]
-fn another_api_that_names_a_reset_time_is_left_alone_until_then() {
-    let calls = world().run(|_| a_thousand_insist(true)).value;
+fn external_api_with_a_reset_time_is_not_called_before_it() {
+    let calls = world().run(|_| call_from_a_thousand(true)).value;
     let first = calls[0].at;
     assert!(
         calls
@@ -191,7 +191,7 @@ fn another_api_that_names_a_reset_time_is_left_alone_until_then() {
         );
     }
 
-    let deaf = world().run(|_| a_thousand_insist(false)).value;
+    let deaf = world().run(|_| call_from_a_thousand(false)).value;
     let early = deaf
         .iter()
         .filter(|call| call.at > first && call.at < MINUTE);
@@ -227,15 +227,15 @@ async fn overruns(dialects: Vec<HeaderFormat>) -> (usize, Duration) {
     let caller = Caller {
         budget: budget(10.0, 30, 5, dialects),
         service: service.clone(),
-        listens: true,
+        reads_headers: true,
     };
     let begin = Instant::now();
-    join_all((0..600).map(|_| caller.insist(USUAL))).await;
+    join_all((0..600).map(|_| caller.call_until_admitted(USUAL))).await;
     (service.refused(), begin.elapsed())
 }
 
 #[test]
-fn what_is_left_paces_calls_before_anything_is_refused() {
+fn remaining_quota_paces_calls_before_any_refusal() {
     let (refused, took) = world().run(|_| overruns(vec![CODER])).value;
     assert_eq!(refused, 0);
     assert!(
@@ -270,21 +270,21 @@ async fn failover(reserve: u32) -> (usize, Duration) {
     let caller = Caller {
         budget: budget(1.0, 600, reserve, vec![HETZNER]),
         service: service.clone(),
-        listens: true,
+        reads_headers: true,
     };
     let greedy = join_all((0..10).map(|_| async {
         loop {
-            caller.insist(USUAL).await;
+            caller.call_until_admitted(USUAL).await;
         }
     }));
     assert!(tokio::time::timeout(30 * MINUTE, greedy).await.is_err());
     let begin = Instant::now();
-    join_all((0..30).map(|_| caller.insist(URGENT))).await;
+    join_all((0..30).map(|_| caller.call_until_admitted(URGENT))).await;
     (service.refused(), begin.elapsed())
 }
 
 #[test]
-fn a_reserve_is_there_when_it_is_needed_though_others_share_the_credential() {
+fn reserve_is_available_although_the_credential_is_shared() {
     let (refused, took) = world().run(|_| failover(40)).value;
     assert_eq!((refused, took), (0, Duration::ZERO));
     let (_, without) = world().run(|_| failover(0)).value;

@@ -11,11 +11,11 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-use crate::lab::{Lab, in_world, seconds, until};
+use crate::lab::{Lab, in_world, seconds, wait_until};
 use crate::page::{self, Page, PageSpec};
 
 /// Does what the title says.
-async fn actor(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
+async fn reconcile_with_faults(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     match page.spec.title.as_str() {
         "panics" => panic!("as the title says"),
         title if title.starts_with("hangs") => std::future::pending().await,
@@ -25,11 +25,11 @@ async fn actor(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
         }
         "invalid" => {
             cx.status(json!({ "words": "not a number" }));
-            Ok(Action::Settled)
+            Ok(Action::Done)
         }
         words => {
             cx.status(json!({ "words": words.len() }));
-            Ok(Action::Settled)
+            Ok(Action::Done)
         }
     }
 }
@@ -43,7 +43,7 @@ async fn create(pages: &Api<Page>, name: &str, title: &str) {
         },
     );
     page.metadata.namespace = Some("default".into());
-    until(seconds(10), "pages are served", || async {
+    wait_until(seconds(10), "pages are served", || async {
         pages.create(&PostParams::default(), &page).await.is_ok()
     })
     .await;
@@ -59,18 +59,18 @@ fn condition(page: &Page, kind: &str) -> Option<(String, String)> {
 }
 
 /// A page of each kind of fault.
-const BAD: &[&str] = &["panics", "hangs", "garbage", "invalid"];
+const FAULTY_PAGES: &[&str] = &["panics", "hangs", "garbage", "invalid"];
 
 /// The operator, and the bad pages that it has before anything else.
-struct Company {
-    bad: &'static [&'static str],
+struct FaultyOperator {
+    faulty_pages: &'static [&'static str],
     workers: usize,
     deadline: Duration,
     /// After which a run lends its place.
-    lend: Option<Duration>,
+    lend_after: Option<Duration>,
 }
 
-impl Company {
+impl FaultyOperator {
     fn pages(lab: &Lab) -> Api<Page> {
         Api::namespaced(lab.user(), "default")
     }
@@ -78,22 +78,22 @@ impl Company {
     /// The world it is in.
     fn world(&self) -> World {
         let world = World::new(7);
-        match self.bad.contains(&"panics") {
+        match self.faulty_pages.contains(&"panics") {
             true => world.expect_panic("as the title says"),
             false => world,
         }
     }
 
     /// What `scenario` finds while the operator runs.
-    async fn keep<T>(self, lab: &Lab, scenario: impl Future<Output = T>) -> T {
+    async fn run_scenario<T>(self, lab: &Lab, scenario: impl Future<Output = T>) -> T {
         page::install(&lab.user()).await.unwrap();
-        for title in self.bad {
+        for title in self.faulty_pages {
             create(&Self::pages(lab), title, title).await;
         }
-        let controller = Controller::new("actor", actor)
+        let controller = Controller::new("actor", reconcile_with_faults)
             .workers(self.workers)
             .deadline(self.deadline);
-        let controller = controller.options(|options| options.lend_after = self.lend);
+        let controller = controller.configure(|options| options.lend_after = self.lend_after);
         let (client, faults) = lab.client("operator");
         // A run takes time, so that one that is in the way of another shows.
         let network = Fault::Latency(Latency::Fixed(Duration::from_millis(20)));
@@ -109,22 +109,22 @@ impl Company {
     fn slowest(self) -> Option<Duration> {
         in_world(self.world(), |lab| async move {
             let pages = Self::pages(&lab);
-            self.keep(&lab, async {
+            self.run_scenario(&lab, async {
                 // The bad ones are on before the good ones come.
                 sleep(seconds(1)).await;
-                slowest_of_good(&pages).await
+                slowest_healthy_page(&pages).await
             })
             .await
         })
     }
 }
 
-async fn slowest_of_good(pages: &Api<Page>) -> Option<Duration> {
+async fn slowest_healthy_page(pages: &Api<Page>) -> Option<Duration> {
     let mut slowest = Duration::ZERO;
     for round in 0..60 {
         let name = format!("good-{round}");
         create(pages, &name, &name).await;
-        let ready = until(seconds(120), "a good page is served", || async {
+        let ready = wait_until(seconds(120), "a good page is served", || async {
             let page = pages.get(&name).await.unwrap();
             condition(&page, "Ready").is_some_and(|(status, _)| status == "True")
         });
@@ -135,14 +135,14 @@ async fn slowest_of_good(pages: &Api<Page>) -> Option<Duration> {
 }
 
 #[test]
-fn bad_keys_harm_no_others() {
-    let company = |bad| Company {
-        bad,
+fn faulty_keys_do_not_delay_others() {
+    let company = |bad| FaultyOperator {
+        faulty_pages: bad,
         workers: 2,
         deadline: seconds(30),
-        lend: None,
+        lend_after: None,
     };
-    let among = company(BAD).slowest().unwrap();
+    let among = company(FAULTY_PAGES).slowest().unwrap();
     let alone = company(&[]).slowest().unwrap();
     println!("the slowest good key: {among:?} among bad ones, {alone:?} without");
     assert!(alone <= Duration::from_millis(100), "{alone:?}");
@@ -153,11 +153,11 @@ fn bad_keys_harm_no_others() {
 
 #[test]
 fn a_key_that_hangs_has_the_only_worker_until_its_deadline() {
-    let company = |deadline| Company {
-        bad: &["hangs"],
+    let company = |deadline| FaultyOperator {
+        faulty_pages: &["hangs"],
         workers: 1,
         deadline,
-        lend: None,
+        lend_after: None,
     };
     let slowest = company(seconds(2)).slowest().unwrap();
     assert!(slowest > seconds(1), "they had to wait for it: {slowest:?}");
@@ -169,43 +169,43 @@ fn a_key_that_hangs_has_the_only_worker_until_its_deadline() {
 
 #[test]
 fn a_key_that_panics_is_quarantined_until_it_is_edited() {
-    let company = Company {
-        bad: BAD,
+    let company = FaultyOperator {
+        faulty_pages: FAULTY_PAGES,
         workers: 2,
         deadline: seconds(30),
-        lend: None,
+        lend_after: None,
     };
     in_world(company.world(), |lab| async move {
-        let pages = Company::pages(&lab);
+        let pages = FaultyOperator::pages(&lab);
         let stalled = || async { condition(&pages.get("panics").await.ok()?, "Stalled") };
         let scenario = async {
             let quarantined = Some(("True".to_owned(), "Quarantined".to_owned()));
-            until(seconds(60), "the key is quarantined", || async {
+            wait_until(seconds(60), "the key is quarantined", || async {
                 stalled().await == quarantined
             })
             .await;
             let mend = Patch::Merge(json!({ "spec": { "title": "mended" } }));
             let mended = pages.patch("panics", &PatchParams::default(), &mend).await;
             mended.expect("the user's requests meet no faults");
-            until(seconds(2), "an edit lifts the quarantine", || async {
+            wait_until(seconds(2), "an edit lifts the quarantine", || async {
                 stalled().await.is_none()
             })
             .await;
         };
-        company.keep(&lab, scenario).await;
+        company.run_scenario(&lab, scenario).await;
     });
 }
 
 /// Objects that wait for something dead, more of them than there are workers.
-const CROWD: &[&str] = &["hangs", "hangs-too", "hangs-still"];
+const HANGING_PAGES: &[&str] = &["hangs", "hangs-too", "hangs-still"];
 
 #[test]
-fn runs_that_hang_lend_their_places() {
-    let company = |lend| Company {
-        bad: CROWD,
+fn hanging_runs_lend_their_workers() {
+    let company = |lend| FaultyOperator {
+        faulty_pages: HANGING_PAGES,
         workers: 1,
         deadline: seconds(3_600),
-        lend,
+        lend_after: lend,
     };
     let slowest = company(Some(seconds(1))).slowest().unwrap();
     assert!(slowest <= seconds(1) * 4, "{slowest:?}");

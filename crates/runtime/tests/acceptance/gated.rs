@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use aplomb::budget::{LimitConfig, RateLimiter};
+use aplomb::ratelimit::{LimitConfig, RateLimiter};
 use aplomb::clock::Clock;
-use aplomb::gate::{ClientLimits, wrap};
+use aplomb::client::{ClientLimits, limit_client};
 use aplomb::telemetry::Telemetry;
 use kube::Client;
 
@@ -18,16 +18,16 @@ pub(crate) struct Gated {
 impl Gated {
     /// `client` behind a gate with the API server's usual budget.
     pub(crate) fn new(client: Client) -> Self {
-        Self::with(client, LimitConfig::api_server())
+        Self::with_config(client, LimitConfig::api_server())
     }
 
     /// `client` behind a gate with this budget.
-    pub(crate) fn with(client: Client, config: LimitConfig) -> Self {
+    pub(crate) fn with_config(client: Client, config: LimitConfig) -> Self {
         let telemetry = Telemetry::default();
         let budget = RateLimiter::new("apiserver", config, telemetry.clone(), Clock::system());
         let gate = ClientLimits::new(budget.clone(), telemetry.clone());
         Self {
-            client: wrap(client, gate),
+            client: limit_client(client, gate),
             budget,
             telemetry,
         }

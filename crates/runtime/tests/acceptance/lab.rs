@@ -83,7 +83,7 @@ pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 
 impl Answers {
     /// A client that answers as `client` does, written down here.
-    pub fn of(&self, client: &Client) -> Client {
+    pub fn for_client(&self, client: &Client) -> Client {
         let (answers, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (answers, inner) = (answers.clone(), inner.clone());
@@ -122,7 +122,7 @@ impl Answers {
     }
 
     /// Whether the newest write to the object at `path` was accepted.
-    pub fn landed(&self, path: &str) -> bool {
+    pub fn has_written(&self, path: &str) -> bool {
         let answers = self.0.lock().expect("no test panics while it holds it");
         let newest = answers
             .iter()
@@ -178,11 +178,11 @@ where
 }
 
 /// How many times what is promised real time is given: machines are noisy, and some are slow.
-pub const NOISY: u32 = 20;
+pub const REAL_TIME_SLACK: u32 = 20;
 
 thread_local! {
     /// The same for what is waited for on this thread; virtual time is given none.
-    static GIVEN: Cell<u32> = const { Cell::new(1) };
+    static TIME_SLACK: Cell<u32> = const { Cell::new(1) };
 }
 
 /// Runs a scenario on a real server.
@@ -195,7 +195,7 @@ where
         .enable_all()
         .build()
         .expect("a runtime can be made");
-    GIVEN.set(NOISY);
+    TIME_SLACK.set(REAL_TIME_SLACK);
     runtime.block_on(async {
         let options = Options::with_garbage_collection();
         let plane = ControlPlane::start(options)
@@ -213,16 +213,16 @@ where
 }
 
 /// How many times what is promised the time of this thread is given.
-pub fn given() -> u32 {
-    GIVEN.get()
+pub fn time_slack() -> u32 {
+    TIME_SLACK.get()
 }
 
 /// Waits until `holds`, looking often; how long it took.
-pub async fn until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
+pub async fn wait_until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
 where
     F: Future<Output = bool>,
 {
-    let (began, limit) = (Instant::now(), limit * given());
+    let (began, limit) = (Instant::now(), limit * time_slack());
     while !holds().await {
         assert!(began.elapsed() < limit, "not within {limit:?}: {what}");
         sleep(Duration::from_millis(10)).await;
@@ -248,7 +248,7 @@ pub async fn page(lab: &Lab) -> Api<Page> {
         },
     );
     front.metadata.namespace = Some("default".into());
-    until(seconds(10), "pages are served", || async {
+    wait_until(seconds(10), "pages are served", || async {
         pages.create(&PostParams::default(), &front).await.is_ok()
     })
     .await;

@@ -62,7 +62,7 @@ impl Pool {
                 break;
             }
             self.busy.pop();
-            self.queue.finish(ticket, NextRun::Idle, self.now);
+            self.queue.complete(ticket, NextRun::Idle, self.now);
         }
         while self.busy.len() < WORKERS {
             let Some(run) = self.queue.pop(self.now) else {
@@ -88,7 +88,7 @@ impl Pool {
     }
 
     /// What still waits counts too: a lane that is never served has no wait to show.
-    fn close(mut self) -> Worst {
+    fn into_worst(mut self) -> Worst {
         for (lane, wait) in self.worst.wait.iter_mut().enumerate() {
             let oldest = self.queue.oldest(Lane::ALL[lane], self.now);
             *wait = oldest.map_or(*wait, |oldest| oldest.max(*wait));
@@ -109,7 +109,7 @@ fn overloaded(config: QueueConfig, event: impl Fn(u64) -> Object) -> Worst {
         }
         pool.tick();
     }
-    pool.close()
+    pool.into_worst()
 }
 
 fn bounds() -> [Duration; 4] {
@@ -117,20 +117,20 @@ fn bounds() -> [Duration; 4] {
     Lane::ALL.map(|lane| config.lane(lane).bound.expect("every lane has one"))
 }
 
-fn within(worst: &[Duration; 4]) -> bool {
+fn is_within_bounds(worst: &[Duration; 4]) -> bool {
     worst
         .iter()
         .zip(bounds())
         .all(|(worst, bound)| *worst <= bound)
 }
 
-fn show(title: &str, worst: &Worst) {
+fn print_worst(title: &str, worst: &Worst) {
     println!("{title}");
     for (lane, bound) in Lane::ALL.into_iter().zip(bounds()) {
         let at = lane as usize;
         println!(
             "  {:<7} bound {bound:>4?}  unserved {:>9.3?}  oldest {:>9.3?}  served {}",
-            lane.word(),
+            lane.as_str(),
             worst.gap[at],
             worst.wait[at],
             worst.served[at],
@@ -140,33 +140,33 @@ fn show(title: &str, worst: &Worst) {
 
 /// Every lane gets new objects without end: none goes unserved for longer than its bound.
 #[test]
-fn no_lane_goes_unserved_past_its_bound_under_ten_times_overload() {
+fn lane_is_served_within_its_bound_under_ten_times_overload() {
     let flood = |n: u64| ((n % 4) as usize, n);
     let fair = overloaded(QueueConfig::default(), flood);
-    show("all lanes flooded with new objects", &fair);
-    assert!(within(&fair.gap));
+    print_worst("all lanes flooded with new objects", &fair);
+    assert!(is_within_bounds(&fair.gap));
 
     let strict = overloaded(QueueConfig::strict(), flood);
-    show("the same under strict priority", &strict);
-    assert!(!within(&strict.gap));
+    print_worst("the same under strict priority", &strict);
+    assert!(!is_within_bounds(&strict.gap));
 }
 
 /// As many objects in each lane as its guaranteed half share serves within its bound, touched without
 /// end: no object waits for longer than the bound.
 #[test]
-fn no_object_waits_past_its_bound_under_ten_times_overload() {
+fn object_waits_within_its_bound_under_ten_times_overload() {
     let objects = [50, 120, 180, 350];
     let touch = |n: u64| {
         let lane = (n % 4) as usize;
         (lane, (n / 4) % objects[lane])
     };
     let fair = overloaded(QueueConfig::default(), touch);
-    show("700 objects touched 2,000 times a second", &fair);
-    assert!(within(&fair.wait));
+    print_worst("700 objects touched 2,000 times a second", &fair);
+    assert!(is_within_bounds(&fair.wait));
 
     let strict = overloaded(QueueConfig::strict(), touch);
-    show("the same under strict priority", &strict);
-    assert!(!within(&strict.wait));
+    print_worst("the same under strict priority", &strict);
+    assert!(!is_within_bounds(&strict.wait));
 }
 
 /// One lane is flooded, the others get an event now and then: theirs are served within their bounds.
@@ -184,12 +184,12 @@ fn a_flooded_lane_holds_up_no_other() {
             (lane, n)
         };
         let mut fair = overloaded(QueueConfig::default(), event);
-        show(
-            &format!("only {} flooded", Lane::ALL[flooded].word()),
+        print_worst(
+            &format!("only {} flooded", Lane::ALL[flooded].as_str()),
             &fair,
         );
         fair.wait[flooded] = Duration::ZERO;
-        assert!(within(&fair.wait) && within(&fair.gap));
+        assert!(is_within_bounds(&fair.wait) && is_within_bounds(&fair.gap));
     }
     let event = |n: u64| {
         if n.is_multiple_of(100) {
@@ -198,5 +198,5 @@ fn a_flooded_lane_holds_up_no_other() {
             (0, n)
         }
     };
-    assert!(!within(&overloaded(QueueConfig::strict(), event).wait));
+    assert!(!is_within_bounds(&overloaded(QueueConfig::strict(), event).wait));
 }

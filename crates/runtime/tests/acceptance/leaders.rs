@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb::lease::LeaseConfig;
+use aplomb::leadership::LeaseConfig;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine, Predicate};
 use aplomb_apiserver::call::Verb;
@@ -19,13 +19,13 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, NOISY, given, on_box, on_real, page, seconds, until};
+use crate::lab::{Lab, REAL_TIME_SLACK, time_slack, on_box, on_real, page, seconds, wait_until};
 use crate::page::Page;
 use crate::replica::{Process, Turnstile};
 
 /// What a scenario can switch.
 #[derive(Clone, Copy)]
-struct How {
+struct LeaderOptions {
     /// Whether there is a lease, and so a fence.
     elects: bool,
     /// Whether a change of the child is seen.
@@ -35,26 +35,26 @@ struct How {
     lease: fn(&str) -> LeaseConfig,
 }
 
-const AS_MEANT: How = How {
+const DEFAULT_OPTIONS: LeaderOptions = LeaderOptions {
     elects: true,
     watches: true,
     resync: None,
     lease: |name| LeaseConfig::new("default", "copy", name),
 };
 
-const IN_REAL_TIME: How = How {
+const REAL_TIME_OPTIONS: LeaderOptions = LeaderOptions {
     lease: |name| LeaseConfig {
-        duration: Duration::from_secs(3),
-        renew: Duration::from_secs(2),
-        retry: Duration::from_millis(400),
+        lease_duration: Duration::from_secs(3),
+        renew_deadline: Duration::from_secs(2),
+        retry_period: Duration::from_millis(400),
         ..LeaseConfig::new("default", "copy", name)
     },
-    ..AS_MEANT
+    ..DEFAULT_OPTIONS
 };
 
-impl How {
+impl LeaderOptions {
     fn lease_duration(&self) -> Duration {
-        (self.lease)("any").duration
+        (self.lease)("any").lease_duration
     }
 }
 
@@ -70,22 +70,22 @@ struct Replica {
 }
 
 impl Replica {
-    fn start(lab: &Lab, name: &str, how: How) -> Self {
+    fn start(lab: &Lab, name: &str, how: LeaderOptions) -> Self {
         let (process, turnstile) = (Process::default(), Turnstile::default());
         let (telemetry, shutdown) = (Telemetry::default(), CancellationToken::new());
         let steps = turnstile.clone();
         let mut controller = Controller::new("copy", move |page, cx| copy(page, cx, steps.clone()));
         if how.watches {
-            controller = controller.owns::<ConfigMap>(Predicate::everything());
+            controller = controller.owns::<ConfigMap>(Predicate::always());
         }
-        controller = controller.options(|options| {
+        controller = controller.configure(|options| {
             options.resync = how.resync;
             // Longer than any sleep here: it is the fence that has to stop what comes late.
             options.deadline = seconds(300);
         });
         let client = turnstile.client(&lab.client(name).0);
         let engine = Engine::new("copy.example.com", client).controller(controller);
-        let engine = engine.settings(|settings| {
+        let engine = engine.configure(|settings| {
             settings.lease = how.elects.then(|| (how.lease)(name));
             settings.tasks = Some(process.tasks());
             settings.telemetry = telemetry.clone();
@@ -117,25 +117,25 @@ async fn copy(page: Arc<Page>, cx: Context<Page>, steps: Turnstile) -> aplomb::R
         ..ConfigMap::default()
     })
     .await?;
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// Two replicas of which the first leads, and a page they have copied.
-struct Pair {
+struct ReplicaPair {
     pages: Api<Page>,
     maps: Api<ConfigMap>,
     first: Replica,
     second: Replica,
-    how: How,
+    options: LeaderOptions,
 }
 
-impl Pair {
-    async fn start(lab: &Lab, how: How) -> Self {
+impl ReplicaPair {
+    async fn start(lab: &Lab, how: LeaderOptions) -> Self {
         let pages = page(lab).await;
         let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
         let first = Replica::start(lab, "first", how);
         let copied = || async { title(&maps).await.as_deref() == Some("a title") };
-        until(seconds(20), "the first copies", copied).await;
+        wait_until(seconds(20), "the first copies", copied).await;
         let second = Replica::start(lab, "second", how);
         sleep(how.lease_duration()).await;
         Self {
@@ -143,7 +143,7 @@ impl Pair {
             maps,
             first,
             second,
-            how,
+            options: how,
         }
     }
 
@@ -153,20 +153,20 @@ impl Pair {
         self.pages.patch("front", &params, &edit).await.unwrap();
     }
 
-    async fn shows(&self, wanted: &str, limit: Duration) -> Duration {
+    async fn wait_for_title(&self, wanted: &str, limit: Duration) -> Duration {
         let shown = || async { title(&self.maps).await.as_deref() == Some(wanted) };
-        until(limit, wanted, shown).await
+        wait_until(limit, wanted, shown).await
     }
 
     /// The first stops at a step of its work on an edit, for as long as the lease takes twice. In
     /// the meantime there is another edit, which the second handles. Then the first goes on.
-    async fn first_sleeps_at(&self, step: (&'static str, &'static str)) {
-        self.sleep_at(step, 2 * self.how.lease_duration()).await;
+    async fn freeze_first_at(&self, step: (&'static str, &'static str)) {
+        self.freeze_first_for(step, 2 * self.options.lease_duration()).await;
         assert_eq!(title(&self.maps).await.as_deref(), Some("new"));
-        self.first_wakes();
+        self.thaw_first();
     }
 
-    async fn sleep_at(&self, (start, end): (&'static str, &'static str), time: Duration) {
+    async fn freeze_first_for(&self, (start, end): (&'static str, &'static str), time: Duration) {
         self.first.turnstile.hold(start, end);
         // Without a lease both would work on this edit.
         self.second.process.freeze();
@@ -178,7 +178,7 @@ impl Pair {
         sleep(time).await;
     }
 
-    fn first_wakes(&self) {
+    fn thaw_first(&self) {
         self.first.turnstile.open();
         self.first.process.thaw();
     }
@@ -190,10 +190,10 @@ async fn title(maps: &Api<ConfigMap>) -> Option<String> {
 }
 
 /// How many writes of a leader land that slept before it checked the lease.
-async fn sleeps_before_the_check(lab: Lab, how: How) -> usize {
-    let pair = Pair::start(&lab, how).await;
+async fn sleeps_before_the_check(lab: Lab, how: LeaderOptions) -> usize {
+    let pair = ReplicaPair::start(&lab, how).await;
     let before = pair.first.turnstile.writes();
-    pair.first_sleeps_at(BEFORE_THE_CHECK).await;
+    pair.freeze_first_at(BEFORE_THE_CHECK).await;
     sleep(2 * how.lease_duration()).await;
     pair.first.turnstile.writes() - before
 }
@@ -207,16 +207,16 @@ struct Stale {
 }
 
 /// What becomes of a leader's write that slept after it checked the lease.
-async fn sleeps_after_the_check(lab: Lab, how: How) -> Stale {
-    let pair = Pair::start(&lab, how).await;
+async fn sleeps_after_the_check(lab: Lab, how: LeaderOptions) -> Stale {
+    let pair = ReplicaPair::start(&lab, how).await;
     let before = pair.first.turnstile.writes();
-    pair.first_sleeps_at(AFTER_THE_CHECK).await;
+    pair.freeze_first_at(AFTER_THE_CHECK).await;
     let landed = || async { pair.first.turnstile.writes() > before };
-    until(seconds(5), "the write lands", landed).await;
+    wait_until(seconds(5), "the write lands", landed).await;
     let since = Instant::now();
     let limit = how.resync.unwrap_or(how.lease_duration());
     let mut shown = None;
-    while shown.is_none() && since.elapsed() < given() * (limit + seconds(2)) {
+    while shown.is_none() && since.elapsed() < time_slack() * (limit + seconds(2)) {
         sleep(Duration::from_millis(10)).await;
         let corrected = title(&pair.maps).await.as_deref() == Some("new");
         shown = corrected.then(|| since.elapsed());
@@ -232,8 +232,8 @@ async fn sleeps_after_the_check(lab: Lab, how: How) -> Stale {
 }
 
 /// How long an edit waits that is made when the leader stops, gracefully or not.
-async fn hand_over(lab: Lab, how: How, graceful: bool) -> Duration {
-    let pair = Pair::start(&lab, how).await;
+async fn hand_over(lab: Lab, how: LeaderOptions, graceful: bool) -> Duration {
+    let pair = ReplicaPair::start(&lab, how).await;
     // Not in step with the renewals.
     sleep(how.lease_duration() * 7 / 5).await;
     if graceful {
@@ -242,49 +242,49 @@ async fn hand_over(lab: Lab, how: How, graceful: bool) -> Duration {
         pair.first.process.freeze();
     }
     pair.edit("new").await;
-    let took = pair.shows("new", 2 * how.lease_duration()).await;
+    let took = pair.wait_for_title("new", 2 * how.lease_duration()).await;
     assert!(pair.second.turnstile.writes() > 0, "the second did it");
     took
 }
 
 #[test]
 fn a_leader_that_slept_through_its_lease_changes_nothing() {
-    let on = on_box(11, |lab| sleeps_before_the_check(lab, AS_MEANT));
+    let on = on_box(11, |lab| sleeps_before_the_check(lab, DEFAULT_OPTIONS));
     assert_eq!(on, 0);
-    let unfenced = How {
+    let unfenced = LeaderOptions {
         elects: false,
-        ..AS_MEANT
+        ..DEFAULT_OPTIONS
     };
     let off = on_box(11, move |lab| sleeps_before_the_check(lab, unfenced));
     assert_ne!(off, 0, "without the fence it does");
 }
 
 #[test]
-fn an_effect_that_slept_past_its_check_is_counted_and_corrected_when_it_is_seen() {
-    let stale = on_box(11, |lab| sleeps_after_the_check(lab, AS_MEANT));
+fn stale_effect_is_counted_and_corrected_when_observed() {
+    let stale = on_box(11, |lab| sleeps_after_the_check(lab, DEFAULT_OPTIONS));
     assert_eq!((stale.landed, stale.counted), (1, 1));
     let shown = stale.shown.expect("it is corrected");
     assert!(shown < seconds(1), "{shown:?}");
-    let unfenced = How {
+    let unfenced = LeaderOptions {
         elects: false,
-        ..AS_MEANT
+        ..DEFAULT_OPTIONS
     };
     let off = on_box(11, move |lab| sleeps_after_the_check(lab, unfenced));
     assert_eq!(off.counted, 0, "without the fence nobody knows");
 }
 
 #[test]
-fn an_effect_that_nobody_sees_is_corrected_within_one_resync() {
-    let unseen = How {
+fn unobserved_effect_is_corrected_within_one_resync() {
+    let unseen = LeaderOptions {
         watches: false,
         resync: Some(seconds(60)),
-        ..AS_MEANT
+        ..DEFAULT_OPTIONS
     };
     let stale = on_box(11, move |lab| sleeps_after_the_check(lab, unseen));
     assert_eq!((stale.landed, stale.counted), (1, 1));
     let shown = stale.shown.expect("it is corrected");
     assert!(shown <= seconds(60), "{shown:?}");
-    let never = How {
+    let never = LeaderOptions {
         resync: None,
         ..unseen
     };
@@ -293,13 +293,13 @@ fn an_effect_that_nobody_sees_is_corrected_within_one_resync() {
 }
 
 #[test]
-fn however_long_a_leader_sleeps_the_newest_edit_wins() {
+fn newest_edit_wins_after_any_freeze() {
     for time in [1, 5, 9, 10, 11, 14, 15, 16, 17, 25, 60] {
         for step in [BEFORE_THE_CHECK, AFTER_THE_CHECK] {
             on_box(time, move |lab| async move {
-                let pair = Pair::start(&lab, AS_MEANT).await;
-                pair.sleep_at(step, seconds(time)).await;
-                pair.first_wakes();
+                let pair = ReplicaPair::start(&lab, DEFAULT_OPTIONS).await;
+                pair.freeze_first_for(step, seconds(time)).await;
+                pair.thaw_first();
                 // Until it is known who leads, and once around.
                 sleep(seconds(30)).await;
                 let shown = title(&pair.maps).await;
@@ -317,9 +317,9 @@ async fn first_cannot_read(lab: Lab) -> Option<String> {
     let refused = Rule::new(Fault::ServiceUnavailable);
     let lists = Match::any().verb(Verb::List).resource("configmaps");
     lab.client("first").1.add(refused.on(lists));
-    let _first = Replica::start(&lab, "first", AS_MEANT);
+    let _first = Replica::start(&lab, "first", DEFAULT_OPTIONS);
     sleep(seconds(20)).await;
-    let _second = Replica::start(&lab, "second", AS_MEANT);
+    let _second = Replica::start(&lab, "second", DEFAULT_OPTIONS);
     sleep(seconds(20)).await;
     let leases: Api<Lease> = Api::namespaced(lab.user(), "default");
     leases.get("copy").await.unwrap().spec?.holder_identity
@@ -333,9 +333,9 @@ fn a_replica_that_cannot_read_its_inputs_does_not_lead() {
 
 #[test]
 fn a_graceful_stop_hands_over_within_two_seconds() {
-    let graceful = on_box(11, |lab| hand_over(lab, AS_MEANT, true));
+    let graceful = on_box(11, |lab| hand_over(lab, DEFAULT_OPTIONS, true));
     assert!(graceful < seconds(2), "{graceful:?}");
-    let off = on_box(11, |lab| hand_over(lab, AS_MEANT, false));
+    let off = on_box(11, |lab| hand_over(lab, DEFAULT_OPTIONS, false));
     assert!(
         (seconds(10)..seconds(16)).contains(&off),
         "without a release: {off:?}"
@@ -345,12 +345,12 @@ fn a_graceful_stop_hands_over_within_two_seconds() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_leaders_sleep_through_their_lease() {
-    let landed = on_real(|lab| sleeps_before_the_check(lab, IN_REAL_TIME));
+    let landed = on_real(|lab| sleeps_before_the_check(lab, REAL_TIME_OPTIONS));
     assert_eq!(landed, 0);
-    let stale = on_real(|lab| sleeps_after_the_check(lab, IN_REAL_TIME));
+    let stale = on_real(|lab| sleeps_after_the_check(lab, REAL_TIME_OPTIONS));
     assert_eq!((stale.landed, stale.counted), (1, 1));
     assert!(
-        stale.shown.expect("it is corrected") < NOISY * seconds(2),
+        stale.shown.expect("it is corrected") < REAL_TIME_SLACK * seconds(2),
         "{stale:?}"
     );
 }
@@ -358,18 +358,18 @@ fn real_leaders_sleep_through_their_lease() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_leaders_hand_over_before_the_lease_is_over() {
-    let long = How {
+    let long = LeaderOptions {
         lease: |name| LeaseConfig {
-            duration: Duration::from_secs(60),
-            renew: Duration::from_secs(40),
-            retry: Duration::from_millis(400),
+            lease_duration: Duration::from_secs(60),
+            renew_deadline: Duration::from_secs(40),
+            retry_period: Duration::from_millis(400),
             ..LeaseConfig::new("default", "copy", name)
         },
-        ..AS_MEANT
+        ..DEFAULT_OPTIONS
     };
     let (graceful, limit) = (
         on_real(|lab| hand_over(lab, long, true)),
-        NOISY * seconds(2),
+        REAL_TIME_SLACK * seconds(2),
     );
     assert!(limit < seconds(60) && graceful < limit, "{graceful:?}");
 }

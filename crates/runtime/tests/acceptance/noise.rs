@@ -15,7 +15,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::lab::{Answers, Lab, on_box, on_real, seconds, until};
+use crate::lab::{Answers, Lab, on_box, on_real, seconds, wait_until};
 use crate::page::{self, Page, PageSpec};
 
 /// What is read of a node: whether it takes pods, and what its conditions say but not when.
@@ -53,8 +53,8 @@ impl View for NodeView {
     }
 }
 
-fn health() -> Predicate<NodeView> {
-    Predicate::fields(|node: &NodeView| (node.spec.clone(), node.status.clone()))
+fn health_predicate() -> Predicate<NodeView> {
+    Predicate::changed_by(|node: &NodeView| (node.spec.clone(), node.status.clone()))
 }
 
 /// How much noise is made.
@@ -94,7 +94,7 @@ async fn set_up(lab: &Lab, noise: Noise) -> Stage {
         let metadata = json!({ "metadata": { "name": format!("node-{number}") } });
         let node = serde_json::from_value(metadata).unwrap();
         nodes.create(&PostParams::default(), &node).await.unwrap();
-        beat(&nodes, number, 0, "True").await;
+        write_heartbeat(&nodes, number, 0, "True").await;
     }
     let pages: Api<Page> = Api::namespaced(user.clone(), "default");
     for number in 0..noise.pages {
@@ -103,7 +103,7 @@ async fn set_up(lab: &Lab, noise: Noise) -> Stage {
             text: String::new(),
         };
         let page = Page::new(&format!("page-{number}"), spec);
-        until(seconds(10), "pages are served", || async {
+        wait_until(seconds(10), "pages are served", || async {
             pages.create(&PostParams::default(), &page).await.is_ok()
         })
         .await;
@@ -118,7 +118,7 @@ async fn set_up(lab: &Lab, noise: Noise) -> Stage {
 }
 
 /// As a kubelet reports: the time of each condition, and rarely anything else.
-async fn beat(nodes: &Api<Node>, number: usize, minute: usize, ready: &str) {
+async fn write_heartbeat(nodes: &Api<Node>, number: usize, minute: usize, ready: &str) {
     let time = format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
     let condition = json!({
         "type": "Ready", "status": ready, "reason": "Kubelet", "message": "",
@@ -146,7 +146,7 @@ async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Action> {
     };
     context.apply(map).await?;
     context.status(json!({ "words": 1 }));
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 impl Stage {
@@ -156,7 +156,7 @@ impl Stage {
             runs.fetch_add(1, Ordering::Relaxed);
             reconcile(page, context)
         })
-        .owns::<ConfigMap>(Predicate::everything())
+        .owns::<ConfigMap>(Predicate::always())
         .watches(Scope::default(), lens, |_: &NodeView, pages| {
             let pages = pages.list();
             pages.iter().map(|page| View::meta(&**page).key()).collect()
@@ -165,8 +165,8 @@ impl Stage {
             controller = controller.resync(every);
         }
         let telemetry = self.telemetry.clone();
-        Engine::new("noise", self.answers.of(client))
-            .settings(|settings| settings.telemetry = telemetry)
+        Engine::new("noise", self.answers.for_client(client))
+            .configure(|settings| settings.telemetry = telemetry)
             .controller(controller)
     }
 
@@ -191,7 +191,7 @@ impl Stage {
     }
 
     /// Every page has run and nothing was written for a while.
-    async fn converged(&self) {
+    async fn wait_until_converged(&self) {
         let mut written = usize::MAX;
         while written != self.answers.writes().len() || self.runs() < self.noise.pages {
             written = self.answers.writes().len();
@@ -199,7 +199,7 @@ impl Stage {
         }
     }
 
-    async fn cost_of(&self, noise: impl Future<Output = ()>) -> Cost {
+    async fn measure_cost(&self, noise: impl Future<Output = ()>) -> Cost {
         let (runs, writes, versions) = (
             self.runs(),
             self.answers.writes().len(),
@@ -219,7 +219,7 @@ impl Stage {
         let nodes: Api<Node> = Api::all(self.user.clone());
         for round in 1..=self.noise.beats {
             for node in 0..self.noise.nodes {
-                beat(&nodes, node, round, "True").await;
+                write_heartbeat(&nodes, node, round, "True").await;
             }
             sleep(self.noise.pause).await;
         }
@@ -232,17 +232,17 @@ async fn noisy(lab: Lab, noise: Noise, lens: Predicate<NodeView>) -> (Cost, Cost
     let (client, faults) = lab.client("operator");
     let engine = stage.operator(&client, lens);
     let scenario = async {
-        stage.converged().await;
+        stage.wait_until_converged().await;
         assert_eq!(stage.runs(), noise.pages, "own writes led to no run");
         // Each watch has expired when it is opened again, within a minute.
         for resource in ["nodes", "pages", "configmaps"] {
             let rule = Rule::new(Fault::Watch(WatchFault::Expired));
             faults.add(rule.on(Match::watches().resource(resource)).once());
         }
-        let quiet = stage.cost_of(stage.heartbeats()).await;
+        let quiet = stage.measure_cost(stage.heartbeats()).await;
         let nodes: Api<Node> = Api::all(stage.user.clone());
-        let news = stage.cost_of(async {
-            beat(&nodes, 0, 61, "False").await;
+        let news = stage.measure_cost(async {
+            write_heartbeat(&nodes, 0, 61, "False").await;
             sleep(seconds(3)).await;
         });
         (quiet, news.await)
@@ -276,7 +276,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
         pause: seconds(10),
         resync: None,
     };
-    let (quiet, news) = on_box(5, move |lab| noisy(lab, noise, health()));
+    let (quiet, news) = on_box(5, move |lab| noisy(lab, noise, health_predicate()));
     assert_eq!(quiet, NOTHING);
     assert_eq!(
         (news.runs, news.writes),
@@ -289,7 +289,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
         beats: 12,
         ..noise
     };
-    let (off, _) = on_box(5, move |lab| noisy(lab, less, Predicate::everything()));
+    let (off, _) = on_box(5, move |lab| noisy(lab, less, Predicate::always()));
     assert!(off.runs >= 100, "without the lens heartbeats run: {off:?}");
     assert_eq!((off.writes, off.changed), (0, 0), "and still write nothing");
 }
@@ -304,7 +304,7 @@ fn real_heartbeats_and_relists_cost_no_run_and_no_write() {
         pause: Duration::from_millis(3_300),
         resync: None,
     };
-    let (quiet, news) = on_real(move |lab| noisy(lab, noise, health()));
+    let (quiet, news) = on_real(move |lab| noisy(lab, noise, health_predicate()));
     assert_eq!(quiet, NOTHING);
     assert_eq!(
         (news.runs, news.writes),
@@ -316,14 +316,14 @@ fn real_heartbeats_and_relists_cost_no_run_and_no_write() {
 /// Ten resyncs of converged pages: what they cost.
 async fn resynced(lab: Lab, noise: Noise) -> Cost {
     let stage = set_up(&lab, noise).await;
-    let engine = stage.operator(&lab.client("operator").0, health());
+    let engine = stage.operator(&lab.client("operator").0, health_predicate());
     let scenario = async {
-        stage.converged().await;
+        stage.wait_until_converged().await;
         let from = stage.runs();
-        let resyncs = until(seconds(120), "ten resyncs", || async {
+        let resyncs = wait_until(seconds(120), "ten resyncs", || async {
             stage.runs() >= from + 10 * stage.noise.pages
         });
-        stage.cost_of(async { _ = resyncs.await }).await
+        stage.measure_cost(async { _ = resyncs.await }).await
     };
     tokio::select! { biased;
         cost = scenario => cost,

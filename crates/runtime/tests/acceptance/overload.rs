@@ -18,7 +18,7 @@ use crate::lab::{Lab, on_box, on_real, page, seconds};
 use crate::page::{Page, PageSpec};
 
 /// Objects in each lane.
-const EACH: usize = 25;
+const OBJECTS_PER_LANE: usize = 25;
 
 /// How long a run takes: one worker then takes 20 keys in a second, the shortest bound there is, and the
 /// queue promises to keep it for those who take 16.
@@ -48,28 +48,28 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
             sleep(work).await;
             match lane {
                 'r' => Err(Error::new(ErrorClass::Unavailable, "as its name says")),
-                's' => Ok(Action::Settled),
+                's' => Ok(Action::Done),
                 // Only events run these.
-                _ => Ok(Action::Recheck(seconds(3_600))),
+                _ => Ok(Action::RequeueAfter(seconds(3_600))),
             }
         }
     };
     let curves =
-        BackoffPolicies::default().with(ErrorClass::Unavailable, BackoffPolicy::flat(work));
+        BackoffPolicies::default().with_policy(ErrorClass::Unavailable, BackoffPolicy::constant(work));
     Controller::new("overload", reconcile)
-        .watches::<ConfigMap>(Scope::default(), Predicate::everything(), |map, _| {
+        .watches::<ConfigMap>(Scope::default(), Predicate::always(), |map, _| {
             vec![ObjectKey::new(Some("default"), &map.name_any())]
         })
         .workers(1)
         .resync(work)
-        .options(|options| (options.queue, options.curves) = (queue, Arc::new(curves)))
+        .configure(|options| (options.queue, options.backoff) = (queue, Arc::new(curves)))
 }
 
 /// Edits pages and inputs, each in turn, one of both `every` so often.
 async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (params, post) = (PatchParams::default(), PostParams::default());
-    for number in 0..EACH {
+    for number in 0..OBJECTS_PER_LANE {
         let metadata = ObjectMeta {
             name: Some(format!("i-{number}")),
             ..ObjectMeta::default()
@@ -95,7 +95,7 @@ async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     for number in 0.. {
         let edit = Patch::Merge(json!({ "spec": { "text": number.to_string() } }));
         let input = Patch::Merge(json!({ "data": { "text": number.to_string() } }));
-        let of = |lane: char| format!("{lane}-{}", number % EACH);
+        let of = |lane: char| format!("{lane}-{}", number % OBJECTS_PER_LANE);
         pages.patch(&of('e'), &params, &edit).await.unwrap();
         maps.patch(&of('i'), &params, &input).await.unwrap();
         sleep(every).await;
@@ -103,7 +103,7 @@ async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
 }
 
 /// The longest time each lane went unserved, from a while after the start on.
-async fn longest(
+async fn longest_gaps(
     lab: Lab,
     work: Duration,
     time: Duration,
@@ -138,7 +138,7 @@ async fn longest(
 }
 
 /// Real time is given `slack` times as much, because the machine may be busy with something else.
-fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
+fn assert_bounds(longest: &BTreeMap<char, Duration>, slack: u32) {
     for (letter, lane) in LANES {
         let bound = queue::QueueConfig::default()
             .lane(lane)
@@ -146,7 +146,7 @@ fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
             .expect("each lane has one");
         println!(
             "lane {}: unserved for at most {:?}, bound {bound:?}",
-            lane.word(),
+            lane.as_str(),
             longest[&letter]
         );
         assert!(longest[&letter] <= bound * slack, "{lane:?}: {longest:?}");
@@ -154,9 +154,9 @@ fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
 }
 
 #[test]
-fn no_lane_of_an_operator_is_left_unserved_under_overload() {
-    let served = move |queue| on_box(3, move |lab| longest(lab, WORK, seconds(100), queue));
-    judge(&served(queue::QueueConfig::default()), 1);
+fn every_lane_of_an_operator_is_served_under_overload() {
+    let served = move |queue| on_box(3, move |lab| longest_gaps(lab, WORK, seconds(100), queue));
+    assert_bounds(&served(queue::QueueConfig::default()), 1);
     let strict = served(queue::QueueConfig::strict());
     assert!(
         strict[&'s'] >= seconds(60),
@@ -166,10 +166,10 @@ fn no_lane_of_an_operator_is_left_unserved_under_overload() {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
+fn real_every_lane_of_an_operator_is_served_under_overload() {
     let queue = queue::QueueConfig::default();
-    judge(
-        &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
+    assert_bounds(
+        &on_real(move |lab| longest_gaps(lab, WORK, seconds(24), queue)),
         // More would be longer than what is looked at, and say nothing.
         8,
     );

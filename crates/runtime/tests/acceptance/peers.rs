@@ -13,7 +13,7 @@ use kube::runtime::watcher;
 use serde_json::json;
 
 use crate::conflicts::events;
-use crate::lab::{Answers, Lab, on_box, page, seconds, until};
+use crate::lab::{Answers, Lab, on_box, page, seconds, wait_until};
 use crate::page::Page;
 
 /// What kube-rs's own examples return after an error, within the range they use (1 s to 10 s).
@@ -42,7 +42,7 @@ async fn kube_rs_burst(lab: Lab, length: u64) -> Duration {
     let maps = Match::writes().resource("configmaps");
     faults.add(Rule::new(Fault::Conflict).on(maps).first(length));
     let answers = Answers::default();
-    let client = answers.of(&client);
+    let client = answers.for_client(&client);
     let controller = Controller::new(Api::<Page>::all(client.clone()), watcher::Config::default());
     let run = controller
         .run(
@@ -52,8 +52,8 @@ async fn kube_rs_burst(lab: Lab, length: u64) -> Duration {
         )
         .for_each(|_| async {});
     let limit = seconds(5 * length + 60);
-    let landed = until(limit, "a write lands", || async {
-        answers.landed("/configmaps/front")
+    let landed = wait_until(limit, "a write lands", || async {
+        answers.has_written("/configmaps/front")
     });
     tokio::select! { biased;
         _ = landed => {}

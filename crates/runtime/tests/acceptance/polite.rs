@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb::budget::LimitConfig;
+use aplomb::ratelimit::LimitConfig;
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -44,8 +44,8 @@ async fn refused(lab: Lab, many: usize, budget: LimitConfig) -> (Instant, Vec<An
     let pages = lab::page(&lab).await;
     create(&pages, many).await;
     let answers = Answers::default();
-    let operator = page::operator(answers.of(&client));
-    let operator = operator.settings(|settings| settings.budget = budget);
+    let operator = page::operator(answers.for_client(&client));
+    let operator = operator.configure(|settings| settings.api_limit_config = budget);
     let refusal = Fault::TooManyRequestsText {
         retry_after: CLOSED as u32,
     };
@@ -95,7 +95,7 @@ fn budget() -> LimitConfig {
 }
 
 #[test]
-fn a_refused_operator_is_silent_until_its_time_and_then_within_its_rate() {
+fn throttled_operator_pauses_and_then_stays_within_its_rate() {
     let (begin, answers) = on_box(6, |lab| refused(lab, 1000, budget()));
     let writes = writes(begin, &answers);
     let first = writes

@@ -10,11 +10,11 @@ use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 
 /// What a condition of the page says: reason and message.
-async fn said(pages: &Api<Page>, kind: &str) -> Option<(String, String)> {
+async fn condition_text(pages: &Api<Page>, kind: &str) -> Option<(String, String)> {
     let status = pages.get("front").await.unwrap().status?;
     let mut conditions = status.conditions.into_iter();
     let found = conditions.find(|it| it.type_ == kind)?;
@@ -22,7 +22,7 @@ async fn said(pages: &Api<Page>, kind: &str) -> Option<(String, String)> {
 }
 
 async fn refused(pages: &Api<Page>) -> Option<String> {
-    let (reason, message) = said(pages, "Reconciling").await?;
+    let (reason, message) = condition_text(pages, "Reconciling").await?;
     (reason == "Forbidden").then_some(message)
 }
 
@@ -47,9 +47,9 @@ async fn out_of_quota(lab: Lab) {
     let quotas = quota(&lab).await;
     let pages = page(&lab).await;
     let answers = Answers::default();
-    let client = answers.of(&lab.client("operator").0);
+    let client = answers.for_client(&lab.client("operator").0);
     let scenario = async {
-        until(seconds(10), "the page says so", || async {
+        wait_until(seconds(10), "the page says so", || async {
             refused(&pages).await.is_some()
         })
         .await;
@@ -71,12 +71,12 @@ async fn out_of_quota(lab: Lab) {
             .delete("few", &DeleteParams::default())
             .await
             .unwrap();
-        until(seconds(70), "there is room now", || async {
-            let ready = said(&pages, "Ready").await;
+        wait_until(seconds(70), "there is room now", || async {
+            let ready = condition_text(&pages, "Ready").await;
             ready.is_some_and(|(reason, _)| reason == "Settled")
         })
         .await;
-        assert_eq!(said(&pages, "Reconciling").await, None);
+        assert_eq!(condition_text(&pages, "Reconciling").await, None);
     };
     tokio::select! { biased;
         () = scenario => {}
@@ -96,7 +96,7 @@ fn real_a_quota_that_is_exceeded_is_named() {
 }
 
 #[test]
-fn a_token_that_is_not_taken_is_said() {
+fn rejected_token_is_reported() {
     let message = on_box(2, |lab| async move {
         let pages = page(&lab).await;
         let (client, faults) = lab.client("operator");
@@ -113,7 +113,7 @@ fn a_token_that_is_not_taken_is_said() {
 }
 
 /// Makes a Secret, or a config map through the bare client.
-async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
+async fn publish_secret_error(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let metadata = ObjectMeta {
         name: Some("kept".to_owned()),
         ..ObjectMeta::default()
@@ -136,7 +136,7 @@ async fn tells(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         };
         maps.create(&PostParams::default(), &map).await?;
     }
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 /// A policy that repeats what it refuses.
@@ -186,7 +186,7 @@ async fn by_policy(lab: Lab, title: &'static str) -> String {
     pages.patch("front", &parameters, &patch).await.unwrap();
     // On a real server it takes a moment until a policy is enforced.
     sleep(seconds(10)).await;
-    let controller = Controller::new("page", tells).owns::<Secret>(Predicate::everything());
+    let controller = Controller::new("page", publish_secret_error).owns::<Secret>(Predicate::always());
     let engine = Engine::new("pages", lab.client("operator").0).controller(controller);
     tokio::select! { biased;
         () = sleep(seconds(30)) => {}
@@ -196,7 +196,7 @@ async fn by_policy(lab: Lab, title: &'static str) -> String {
 }
 
 #[test]
-fn a_policy_is_repeated_but_not_what_it_says_of_a_secret() {
+fn policy_message_is_shown_but_not_for_a_secret() {
     let message = on_box(3, |lab| by_policy(lab, "map"));
     let start = "configmaps \"kept\" is forbidden: ValidatingAdmissionPolicy 'telltale'";
     assert!(message.starts_with(start), "{message}");

@@ -15,16 +15,16 @@ use kube::api::{ObjectMeta, PostParams};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, on_box, page, seconds, until};
+use crate::lab::{Lab, on_box, page, seconds, wait_until};
 use crate::page::Page;
 
 /// A node with all its labels and nothing else.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Labelled {
+struct LabeledNode {
     metadata: ViewMeta<BTreeMap<String, String>>,
 }
 
-impl View for Labelled {
+impl View for LabeledNode {
     type Kind = Node;
 
     fn meta(&self) -> MetaRef<'_> {
@@ -40,14 +40,14 @@ async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         labels: [("page".into(), name.clone()), ("old".into(), None)].into(),
         ..MetadataPatch::default()
     };
-    cx.relabel::<Labelled>(&key, &change).await?;
-    let seen = cx.cache::<Labelled>()?.get(&key).expect("it is cached");
+    cx.patch_metadata::<LabeledNode>(&key, &change).await?;
+    let seen = cx.cache::<LabeledNode>()?.get(&key).expect("it is cached");
     assert_eq!(
         seen.metadata.labels.get("page"),
         name.as_ref(),
         "read back at once"
     );
-    Ok(Action::Settled)
+    Ok(Action::Done)
 }
 
 async fn worker(lab: &Lab) -> Api<Node> {
@@ -67,13 +67,13 @@ async fn worker(lab: &Lab) -> Api<Node> {
 }
 
 #[test]
-fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
+fn foreign_label_is_replaced_and_another_removed() {
     let labels = on_box(1, |lab| async move {
         let nodes = worker(&lab).await;
         page(&lab).await;
-        let controller = Controller::new("mover", move_label).watches::<Labelled>(
+        let controller = Controller::new("mover", move_label).watches::<LabeledNode>(
             Scope::default(),
-            Predicate::fields(|node: &Labelled| node.metadata.labels.clone()),
+            Predicate::changed_by(|node: &LabeledNode| node.metadata.labels.clone()),
             |_, pages| {
                 pages
                     .list()
@@ -85,7 +85,7 @@ fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
         let engine = Engine::new("mover", lab.client("mover").0).controller(controller);
         let stop = CancellationToken::new();
         let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
-        until(seconds(5), "the label moves", || async {
+        wait_until(seconds(5), "the label moves", || async {
             let labels = nodes.get("worker").await.unwrap().metadata.labels.unwrap();
             labels.get("page").is_some_and(|page| page == "front")
         })
@@ -102,9 +102,9 @@ fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
 }
 
 /// Says which replica it is, and which leader it would be.
-fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
+fn label_writer(identity: &'static str, everywhere: bool) -> Controller<Page> {
     let said = move |_: Arc<Page>, cx: Context<Page>| async move {
-        let data = [("term".to_owned(), cx.term().to_string())];
+        let data = [("term".to_owned(), cx.leader_term().to_string())];
         cx.apply(ConfigMap {
             metadata: ObjectMeta {
                 name: Some(format!("said-by-{identity}")),
@@ -115,25 +115,25 @@ fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
             ..ConfigMap::default()
         })
         .await?;
-        Ok(Action::Settled)
+        Ok(Action::Done)
     };
-    let controller = Controller::new("says", said).owns::<ConfigMap>(Predicate::everything());
+    let controller = Controller::new("says", said).owns::<ConfigMap>(Predicate::always());
     if everywhere {
-        controller.everywhere()
+        controller.without_leader_election()
     } else {
         controller
     }
 }
 
 /// How many of two replicas have spoken after ten seconds, and whether the page has a status.
-fn spoken(everywhere: bool) -> (usize, bool) {
+fn count_reports(everywhere: bool) -> (usize, bool) {
     on_box(2, move |lab| async move {
         let pages = page(&lab).await;
         let stop = CancellationToken::new();
         let replicas = ["a", "b"].map(|identity| {
             let engine = Engine::new("says", lab.client(identity).0)
-                .settings(|set| set.lease = Some(LeaseConfig::new("default", "says", identity)))
-                .controller(says(identity, everywhere));
+                .configure(|set| set.lease = Some(LeaseConfig::new("default", "says", identity)))
+                .controller(label_writer(identity, everywhere));
             tokio::spawn(engine.run(stop.clone().cancelled_owned()))
         });
         tokio::time::sleep(seconds(10)).await;
@@ -157,19 +157,19 @@ fn spoken(everywhere: bool) -> (usize, bool) {
 }
 
 #[test]
-fn what_runs_everywhere_needs_no_lease_and_leaves_the_status_alone() {
-    assert_eq!(spoken(true), (2, false));
-    assert_eq!(spoken(false), (1, true), "the leader alone");
+fn controller_without_leader_election_needs_no_lease_and_no_status() {
+    assert_eq!(count_reports(true), (2, false));
+    assert_eq!(count_reports(false), (1, true), "the leader alone");
 }
 
 #[test]
-fn a_poke_runs_its_key_and_a_deletion_is_told() {
+fn trigger_runs_its_key_and_deletion_calls_the_hook() {
     let (runs, forgotten) = on_box(3, |lab| async move {
         let pages = page(&lab).await;
         let (poke, runs, gone) = (
             Trigger::default(),
             Arc::new(AtomicUsize::new(0)),
-            Gone::default(),
+            DeletedKeys::default(),
         );
         let (counted, told) = (runs.clone(), gone.clone());
         let count = move |_: Arc<Page>, cx: Context<Page>| {
@@ -178,18 +178,18 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
                 .iter()
                 .any(|it| it.to_string() == "Input(probe)");
             counted.fetch_add(poked.into(), Ordering::Relaxed);
-            async { Ok(Action::Settled) }
+            async { Ok(Action::Done) }
         };
         let controller = Controller::new("poked", count)
-            .poked_by(&poke, "probe")
-            .forgets(move |key| told.lock().unwrap().push(key.clone()));
+            .triggered_by(&poke, "probe")
+            .on_deleted(move |key| told.lock().unwrap().push(key.clone()));
         let engine = Engine::new("poked", lab.client("poked").0).controller(controller);
         let stop = CancellationToken::new();
         let running = tokio::spawn(engine.run(stop.clone().cancelled_owned()));
         for _ in 0..3 {
             tokio::time::sleep(seconds(5)).await;
-            poke.poke(&ObjectKey::new(Some("default"), "front"));
-            poke.poke(&ObjectKey::new(Some("default"), "nobody"));
+            poke.enqueue(&ObjectKey::new(Some("default"), "front"));
+            poke.enqueue(&ObjectKey::new(Some("default"), "nobody"));
         }
         tokio::time::sleep(seconds(5)).await;
         pages
@@ -205,4 +205,4 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
     assert_eq!(forgotten, [ObjectKey::new(Some("default"), "front")]);
 }
 
-type Gone = Arc<std::sync::Mutex<Vec<ObjectKey>>>;
+type DeletedKeys = Arc<std::sync::Mutex<Vec<ObjectKey>>>;

@@ -28,7 +28,7 @@ impl Process {
     /// Where an engine puts its tasks so that they stop with this process.
     pub(crate) fn tasks(&self) -> Tasks {
         let (pause, tasks) = (self.pause.clone(), self.tasks.clone());
-        Tasks::with(move |task| spawn(&pause, &tasks, task))
+        Tasks::with_spawner(move |task| spawn(&pause, &tasks, task))
     }
 
     /// Nothing of it runs any more, while time passes.
@@ -119,7 +119,7 @@ impl Turnstile {
                         this.0.open.notified().await;
                     }
                     let response = inner.send(request).await?;
-                    this.answered(step, response.status());
+                    this.record_answer(step, response.status());
                     Ok::<_, kube::Error>(response)
                 };
                 if held {
@@ -132,7 +132,7 @@ impl Turnstile {
         Client::new(service, client.default_namespace())
     }
 
-    fn answered(&self, step: String, status: StatusCode) {
+    fn record_answer(&self, step: String, status: StatusCode) {
         let aside = step.contains("/leases") || step.contains("/events");
         if !step.starts_with("GET") && !aside && status.is_success() {
             self.0.writes.lock().unwrap().push(step);

@@ -9,10 +9,10 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::Page;
 
-const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
 
 /// The status conditions of the page as `type=status/reason`, sorted.
 async fn conditions(pages: &Api<Page>) -> Vec<String> {
@@ -27,7 +27,7 @@ async fn conditions(pages: &Api<Page>) -> Vec<String> {
 }
 
 /// Trouble of every kind after a success: what the page says, and how often it was written.
-async fn trouble(lab: Lab) {
+async fn report_errors(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
     bench.pass(&bench.front()).flush(SETTLED).await.unwrap();
@@ -73,23 +73,23 @@ async fn trouble(lab: Lab) {
 }
 
 #[test]
-fn trouble_is_said_once_and_never_lowers_what_was_proven() {
-    on_box(1, trouble);
+fn error_is_reported_once_and_keeps_proven_conditions() {
+    on_box(1, report_errors);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_trouble_is_said_once_and_never_lowers_what_was_proven() {
-    on_real(trouble);
+fn real_error_is_reported_once_and_keeps_proven_conditions() {
+    on_real(report_errors);
 }
 
 /// What a pass that says nothing of the status leaves of it.
-async fn kept(lab: Lab) {
+async fn keep_status(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 5 }));
-    pass.condition(Condition::yes("Probed", "Answered", "a probe came back"));
+    pass.condition(Condition::new_true("Probed", "Answered", "a probe came back"));
     pass.flush(SETTLED).await.unwrap();
     let error = Error::new(ErrorClass::Unavailable, "down");
     let silent = bench.pass(&bench.front());
@@ -102,21 +102,21 @@ async fn kept(lab: Lab) {
     ];
     assert_eq!(conditions(&pages).await, says);
     let pass = bench.pass(&bench.front());
-    pass.retract("Probed");
+    pass.remove_condition("Probed");
     pass.flush(SETTLED).await.unwrap();
     assert_eq!(conditions(&pages).await, ["Ready=True/Settled"]);
     assert_eq!(pages.get("front").await.unwrap().status.unwrap().words, 5);
 }
 
 #[test]
-fn a_pass_that_says_nothing_leaves_the_status_as_it_is() {
-    on_box(2, kept);
+fn pass_without_status_keeps_the_status() {
+    on_box(2, keep_status);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_pass_that_says_nothing_leaves_the_status_as_it_is() {
-    on_real(kept);
+fn real_pass_without_status_keeps_the_status() {
+    on_real(keep_status);
 }
 
 /// The page is deleted, and its watch is slow to tell.
@@ -134,7 +134,7 @@ async fn deleted(lab: Lab) {
     let before = bench.answers.writes().len();
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 6 }));
-    pass.owner_gone();
+    pass.mark_owner_deleted();
     pass.flush(SETTLED).await.unwrap();
     assert_eq!(
         bench.answers.writes().len(),
@@ -144,7 +144,7 @@ async fn deleted(lab: Lab) {
 }
 
 #[test]
-fn an_owner_that_is_gone_is_known_to_be_before_its_watch_tells() {
+fn deleted_owner_is_detected_before_its_watch_event() {
     on_box(1, deleted);
 }
 
@@ -165,7 +165,7 @@ async fn key_conditions(lab: &Lab) {
 }
 
 /// Another controller has a condition of its own on the page.
-async fn beside(lab: Lab, keyed: bool) {
+async fn apply_next_to_others(lab: Lab, keyed: bool) {
     let pages = page(&lab).await;
     if keyed {
         key_conditions(&lab).await;
@@ -174,7 +174,7 @@ async fn beside(lab: Lab, keyed: bool) {
         "type": "Theirs", "status": "True", "reason": "Fine", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }]);
-    until(seconds(10), "the definition is in force", || async {
+    wait_until(seconds(10), "the definition is in force", || async {
         let managed = apply_status(&pages, "them", &theirs)
             .await
             .metadata
@@ -196,7 +196,7 @@ async fn beside(lab: Lab, keyed: bool) {
     );
     if keyed {
         apply_status(&pages, "them", &json!([])).await;
-        until(seconds(5), "it is seen", || async {
+        wait_until(seconds(5), "it is seen", || async {
             bench.front().status.as_ref().unwrap().conditions.len() == 1
         })
         .await;
@@ -223,13 +223,13 @@ async fn apply_status(pages: &Api<Page>, manager: &str, conditions: &Value) -> P
 
 #[test]
 fn conditions_of_others_stay() {
-    on_box(3, |lab| beside(lab, true));
-    on_box(3, |lab| beside(lab, false));
+    on_box(3, |lab| apply_next_to_others(lab, true));
+    on_box(3, |lab| apply_next_to_others(lab, false));
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_conditions_of_others_stay() {
-    on_real(|lab| beside(lab, true));
-    on_real(|lab| beside(lab, false));
+    on_real(|lab| apply_next_to_others(lab, true));
+    on_real(|lab| apply_next_to_others(lab, false));
 }

@@ -56,7 +56,7 @@ fn in_default() -> Scope {
     }
 }
 
-type Told = Arc<Mutex<Vec<(Duration, String)>>>;
+type EventLog = Arc<Mutex<Vec<(Duration, String)>>>;
 
 /// A hub of the client `operator` with a watch of the config maps, and what it told.
 struct Setup {
@@ -64,7 +64,7 @@ struct Setup {
     watch: Informer<ConfigMap>,
     telemetry: Telemetry,
     begin: Instant,
-    told: Told,
+    events: EventLog,
     _tasks: Vec<TaskHandle<()>>,
 }
 
@@ -80,8 +80,8 @@ impl Setup {
     ) -> Self {
         let (client, telemetry) = (cluster.client("operator"), Telemetry::default());
         let hub = InformerSet::with_timing(client, telemetry.clone(), timing);
-        let watch = hub.watch::<ConfigMap>(in_default());
-        let told = Told::default();
+        let watch = hub.informer::<ConfigMap>(in_default());
+        let told = EventLog::default();
         let (log, begin) = (told.clone(), Instant::now());
         watch.listen(move |event| {
             let line = format!("{event:?}");
@@ -94,14 +94,14 @@ impl Setup {
             watch,
             telemetry,
             begin,
-            told,
+            events: told,
             _tasks: tasks,
         }
     }
 
     /// When `line` was told, since the beginning.
-    fn told_at(&self, line: &str) -> Option<Duration> {
-        let told = self.told.lock().unwrap();
+    fn event_time(&self, line: &str) -> Option<Duration> {
+        let told = self.events.lock().unwrap();
         let found = told.iter().find(|(_, told)| told == line);
         found.map(|(at, _)| *at)
     }
@@ -110,13 +110,13 @@ impl Setup {
         self.watch.cache()
     }
 
-    async fn ready(&self) {
+    async fn wait_until_synced(&self) {
         let soon = Instant::now() + 10 * SECOND;
-        self.watch.ready(soon).await.expect("the box answers");
+        self.watch.wait_until_synced(soon).await.expect("the box answers");
     }
 
-    fn told(&self) -> Vec<String> {
-        let told = self.told.lock().unwrap();
+    fn event_lines(&self) -> Vec<String> {
+        let told = self.events.lock().unwrap();
         told.iter().map(|(_, line)| line.clone()).collect()
     }
 }
@@ -126,13 +126,13 @@ fn a_cache_follows_creations_changes_and_deletions() {
     world().run(|cluster| async move {
         create(&cluster, "a").await;
         let setup = Setup::start(&cluster, ReflectorTiming::default());
-        setup.ready().await;
+        setup.wait_until_synced().await;
         create(&cluster, "b").await;
         touch(&cluster, "a", 1).await;
         let deleted = maps(&cluster).delete("b", &DeleteParams::default()).await;
         deleted.expect("it is there");
         sleep(SECOND).await;
-        let told = setup.told();
+        let told = setup.event_lines();
         let about = |name: &str| -> Vec<String> {
             let of = format!("default/{name})");
             told.iter()
@@ -156,15 +156,15 @@ fn latencies(failing: bool) -> Vec<Option<Duration>> {
             cluster.faults("operator").add(rule);
         }
         let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
-            drop(hub.watch::<Secret>(in_default()));
+            drop(hub.informer::<Secret>(in_default()));
         });
-        setup.ready().await;
+        setup.wait_until_synced().await;
         for (at, name) in [(20, "a"), (40, "b"), (60, "c")] {
             sleep_until(setup.begin + at * SECOND).await;
             create(&cluster, name).await;
             sleep(SECOND).await;
         }
-        ["a", "b", "c"].map(|name| setup.told_at(&format!("Added(default/{name})")))
+        ["a", "b", "c"].map(|name| setup.event_time(&format!("Added(default/{name})")))
     });
     run.value.to_vec()
 }
@@ -179,7 +179,7 @@ fn a_watch_that_always_fails_adds_nothing_to_the_others() {
 
 /// The same with one backoff for both watches, which is what our own tasks and backoffs replace.
 #[test]
-fn a_shared_backoff_would_have_made_them_wait() {
+fn shared_backoff_delays_the_other_watches() {
     let run = world().run(|cluster| async move {
         let secrets = Match::any().resource("secrets");
         let rule = Rule::new(Fault::InternalError).on(secrets);
@@ -194,7 +194,7 @@ fn a_shared_backoff_would_have_made_them_wait() {
         let names = names.map(|event| event.is_ok_and(|event| matches!(event, Event::Apply(_))));
         let failing = failing.map(|event| event.map(|_| false));
         let both = futures::stream::select(names.map(Ok), failing).default_backoff();
-        let told = tokio::spawn(both.filter_map(told_now).take(5).collect::<Vec<Instant>>());
+        let told = tokio::spawn(both.filter_map(record_event_time).take(5).collect::<Vec<Instant>>());
         let mut made = Vec::new();
         for at in 0..5 {
             sleep(97 * SECOND).await;
@@ -208,20 +208,20 @@ fn a_shared_backoff_would_have_made_them_wait() {
     assert!(run.value > Some(SECOND), "{:?}", run.value);
 }
 
-async fn told_now(event: Result<bool, watcher::Error>) -> Option<Instant> {
+async fn record_event_time(event: Result<bool, watcher::Error>) -> Option<Instant> {
     event.is_ok_and(|applied| applied).then(Instant::now)
 }
 
 #[test]
-fn readiness_names_the_watch_that_is_not_and_why() {
+fn readiness_error_names_the_failing_watch() {
     let run = world().run(|cluster| async move {
         let secrets = Match::any().resource("secrets");
         let rule = Rule::new(Fault::Unauthorized).on(secrets);
         cluster.faults("operator").add(rule);
         let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
-            drop(hub.watch::<Secret>(in_default()));
+            drop(hub.informer::<Secret>(in_default()));
         });
-        let ready = setup.hub.ready(setup.begin + 5 * SECOND).await;
+        let ready = setup.hub.wait_until_synced(setup.begin + 5 * SECOND).await;
         (ready.unwrap_err().to_string(), setup.watch.state())
     });
     let (error, other) = run.value;
@@ -238,22 +238,22 @@ fn black_hole(silence: Duration) -> Option<Duration> {
         let rule = Rule::new(fault).on(Match::watches().resource("configmaps"));
         cluster.faults("operator").add(rule.once());
         let timing = ReflectorTiming {
-            silence,
+            silence_timeout: silence,
             ..ReflectorTiming::default()
         };
         let setup = Setup::start(&cluster, timing);
-        setup.ready().await;
+        setup.wait_until_synced().await;
         sleep_until(setup.begin + 20 * SECOND).await;
         create(&cluster, "hidden").await;
         sleep_until(setup.begin + 300 * SECOND).await;
-        setup.told_at("Added(default/hidden)")
+        setup.event_time("Added(default/hidden)")
     });
     run.value
 }
 
 #[test]
 fn a_black_holed_watch_is_noticed_within_90_seconds() {
-    let told = black_hole(ReflectorTiming::default().silence);
+    let told = black_hole(ReflectorTiming::default().silence_timeout);
     let since = told.map(|at| at - 10 * SECOND);
     assert!(since.is_some_and(|since| since < 90 * SECOND), "{told:?}");
     assert_eq!(
@@ -264,11 +264,11 @@ fn a_black_holed_watch_is_noticed_within_90_seconds() {
 }
 
 #[test]
-fn a_quiet_watch_is_not_taken_for_a_dead_one() {
+fn quiet_watch_is_not_restarted() {
     world().run(|cluster| async move {
         let setup = Setup::start(&cluster, ReflectorTiming::default());
-        setup.ready().await;
-        let mut freshness = setup.cache().follow_freshness();
+        setup.wait_until_synced().await;
+        let mut freshness = setup.cache().watch_freshness();
         let lost = freshness.wait_for(|freshness| !freshness.is_fresh());
         let lost = tokio::time::timeout(3600 * SECOND, lost).await;
         assert!(lost.is_err(), "{:?}", setup.watch.state());
@@ -284,7 +284,7 @@ fn a_quiet_watch_is_not_taken_for_a_dead_one() {
 }
 
 #[test]
-fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
+fn disconnected_cache_is_stale_until_it_reconnects() {
     world().run(|cluster| async move {
         let hole = Fault::Watch(WatchFault::BlackHoled(Duration::ZERO));
         let watches = Match::watches().resource("configmaps");
@@ -292,7 +292,7 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
         let until = cluster.trace().elapsed() + 100 * SECOND;
         faults.add(Rule::new(hole).on(watches).between(Duration::ZERO, until));
         let setup = Setup::start(&cluster, ReflectorTiming::default());
-        setup.ready().await;
+        setup.wait_until_synced().await;
         assert!(setup.cache().freshness().is_fresh());
         sleep_until(setup.begin + 90 * SECOND).await;
         let state = setup.watch.state();
@@ -314,16 +314,16 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
 }
 
 #[test]
-fn a_head_that_never_comes_is_given_up() {
+fn missing_response_head_times_out() {
     world().run(|cluster| async move {
         let slow = aplomb_apiserver::faults::Latency::Fixed(3600 * SECOND);
         let rule = Rule::new(Fault::Latency(slow)).on(Match::watches());
         cluster.faults("operator").add(rule.once());
         let setup = Setup::start(&cluster, ReflectorTiming::default());
-        setup.ready().await;
+        setup.wait_until_synced().await;
         create(&cluster, "a").await;
         sleep_until(setup.begin + 60 * SECOND).await;
-        let told = setup.told_at("Added(default/a)");
+        let told = setup.event_time("Added(default/a)");
         assert!(told.is_some_and(|at| at <= 32 * SECOND), "{told:?}");
     });
 }

@@ -13,11 +13,11 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::bench::{Bench, MANAGER, Oblivious, config_map, deployment, service};
-use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
+use crate::bench::{Bench, MANAGER, CacheWithoutWrites, config_map, deployment, service};
+use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::Page;
 
-const SETTLED: PassOutcome<'static> = PassOutcome::Verdict(&Action::Settled);
+const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
 
 /// A page that counts its passes in its status, each from the cached object, back to back. With the
 /// watch behind, only the cache's memory of our own writes knows the last count.
@@ -32,7 +32,7 @@ async fn increments(lab: Lab, remembers: bool) -> (usize, usize) {
         let pass = if remembers {
             bench.pass(&front)
         } else {
-            bench.pass_with(&front, Arc::new(Oblivious(bench.pages.clone())))
+            bench.pass_with(&front, Arc::new(CacheWithoutWrites(bench.pages.clone())))
         };
         pass.status(json!({ "words": count }));
         match pass.flush(SETTLED).await {
@@ -46,7 +46,7 @@ async fn increments(lab: Lab, remembers: bool) -> (usize, usize) {
 }
 
 #[test]
-fn a_thousand_increments_from_the_cache_lose_none() {
+fn thousand_increments_from_the_cache_are_all_kept() {
     assert_eq!(on_box(1, |lab| increments(lab, true)), (0, 0));
     let (_, lost) = on_box(1, |lab| increments(lab, false));
     assert!(lost > 0, "without the overlay some must be lost");
@@ -54,7 +54,7 @@ fn a_thousand_increments_from_the_cache_lose_none() {
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_thousand_increments_from_the_cache_lose_none() {
+fn real_thousand_increments_from_the_cache_are_all_kept() {
     assert_eq!(on_real(|lab| increments(lab, true)), (0, 0));
     let (_, lost) = on_real(|lab| increments(lab, false));
     assert!(lost > 0, "without the overlay some must be lost");
@@ -105,7 +105,7 @@ fn real_a_restart_of_converged_objects_writes_nothing() {
 }
 
 /// A quantity that the server spells otherwise: writes by pass, with a restart before the third.
-async fn odd(lab: Lab) -> Vec<usize> {
+async fn write_normalized_values(lab: Lab) -> Vec<usize> {
     page(&lab).await;
     let mut counts = Vec::new();
     let mut bench = Bench::start(&lab).await;
@@ -123,19 +123,19 @@ async fn odd(lab: Lab) -> Vec<usize> {
 }
 
 #[test]
-fn what_the_server_spells_otherwise_is_written_once_per_process() {
-    assert_eq!(on_box(3, odd), [1, 0, 1, 0]);
+fn normalized_value_is_written_once_per_process() {
+    assert_eq!(on_box(3, write_normalized_values), [1, 0, 1, 0]);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_what_the_server_spells_otherwise_is_written_once_per_process() {
-    assert_eq!(on_real(odd), [1, 0, 1, 0]);
+fn real_normalized_value_is_written_once_per_process() {
+    assert_eq!(on_real(write_normalized_values), [1, 0, 1, 0]);
 }
 
 /// A write that changes nothing is answered with a version somebody else made. Whether that change
 /// is told as somebody else's.
-async fn hidden_by_no_op(lab: Lab) {
+async fn change_behind_no_op(lab: Lab) {
     page(&lab).await;
     let lag = WatchFault::Lagged(Duration::from_millis(300));
     let bench = Bench::start_with(&lab, lag).await;
@@ -146,8 +146,8 @@ async fn hidden_by_no_op(lab: Lab) {
         .apply(&wanted, Some(&bench.maps))
         .await
         .unwrap();
-    until(seconds(5), "the child is told", || async {
-        bench.told("child").len() == 1
+    wait_until(seconds(5), "the child is told", || async {
+        bench.event_origins("child").len() == 1
     })
     .await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -160,23 +160,23 @@ async fn hidden_by_no_op(lab: Lab) {
         .apply(&wanted, Some(&bench.maps))
         .await
         .unwrap();
-    until(seconds(5), "the change is told", || async {
-        bench.told("child").len() == 2
+    wait_until(seconds(5), "the change is told", || async {
+        bench.event_origins("child").len() == 2
     })
     .await;
-    let own: Vec<bool> = bench.told("child");
+    let own: Vec<bool> = bench.event_origins("child");
     assert_eq!(own, [true, false], "their change is news");
 }
 
 #[test]
-fn a_write_that_changes_nothing_hides_nobodys_change() {
-    on_box(10, hidden_by_no_op);
+fn no_op_write_hides_no_foreign_change() {
+    on_box(10, change_behind_no_op);
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
-fn real_a_write_that_changes_nothing_hides_nobodys_change() {
-    on_real(hidden_by_no_op);
+fn real_no_op_write_hides_no_foreign_change() {
+    on_real(change_behind_no_op);
 }
 
 /// How often a reconcile runs: after its own writes alone, and after another's.
@@ -187,21 +187,21 @@ async fn runs(lab: Lab) -> (usize, usize) {
     let reconcile = move |page: Arc<Page>, cx: Context<Page>| {
         counted.fetch_add(1, Ordering::SeqCst);
         async move {
-            cx.finalizer("example.com/cleanup").await?;
+            cx.add_finalizer("example.com/cleanup").await?;
             cx.apply(config_map("child", &page.spec.title)).await?;
             cx.apply(deployment("child", "1000m")).await?;
             cx.status(json!({ "words": page.spec.title.len() }));
-            Ok(Action::Settled)
+            Ok(Action::Done)
         }
     };
     let controller = Controller::new("page", reconcile)
-        .owns::<ConfigMap>(Predicate::everything())
-        .owns::<k8s_openapi::api::apps::v1::Deployment>(Predicate::everything())
-        .lens(Predicate::everything());
+        .owns::<ConfigMap>(Predicate::always())
+        .owns::<k8s_openapi::api::apps::v1::Deployment>(Predicate::always())
+        .predicate(Predicate::always());
     let answers = Answers::default();
-    let engine = Engine::new(MANAGER, answers.of(&lab.client("operator").0)).controller(controller);
+    let engine = Engine::new(MANAGER, answers.for_client(&lab.client("operator").0)).controller(controller);
     let scenario = async {
-        until(seconds(10), "the status is written", || async {
+        wait_until(seconds(10), "the status is written", || async {
             pages.get("front").await.unwrap().status.is_some()
         })
         .await;
@@ -212,7 +212,7 @@ async fn runs(lab: Lab) -> (usize, usize) {
         maps.patch("child", &PatchParams::default(), &patch)
             .await
             .unwrap();
-        until(seconds(10), "it is put right", || async {
+        wait_until(seconds(10), "it is put right", || async {
             maps.get("child").await.unwrap().data.unwrap()["value"] == "a title"
         })
         .await;

@@ -92,7 +92,7 @@ impl Lab {
         Agent {
             told,
             stop,
-            running: Tasks::on_runtime().start(work),
+            running: Tasks::on_runtime().spawn(work),
         }
     }
 }

@@ -55,7 +55,7 @@ impl Origin {
         Ok(Self {
             address,
             pem: cert.pem(),
-            _serving: Tasks::on_runtime().start(work),
+            _serving: Tasks::on_runtime().spawn(work),
         })
     }
 }

@@ -62,7 +62,7 @@ impl Agent {
             endpoint,
             listed: sender,
             released,
-            serving: Tasks::on_runtime().start(work),
+            serving: Tasks::on_runtime().spawn(work),
             events,
         })
     }
@@ -168,7 +168,7 @@ pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
             });
         }
     };
-    Ok((address, Tasks::on_runtime().start(work)))
+    Ok((address, Tasks::on_runtime().spawn(work)))
 }
 
 /// Everything up to the end of a stream.

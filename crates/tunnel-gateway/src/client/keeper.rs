@@ -84,7 +84,7 @@ impl SessionManager {
             inner.changed.clone(),
         );
         Kept {
-            _task: inner.tasks.start(kept),
+            _task: inner.tasks.spawn(kept),
             shared,
         }
     }

@@ -42,7 +42,7 @@ impl ConnectionTasks {
         members.next += 1;
         let shared = Arc::downgrade(&self.0);
         let leaves = Leaves { shared, id };
-        let task = self.0.tasks.start(async move {
+        let task = self.0.tasks.spawn(async move {
             let _leaves = leaves;
             work.await;
         });

@@ -117,7 +117,7 @@ impl Replica {
             down.remove(connector);
         }
         drop(down);
-        life.sessions.poke.poke(&home(NAMESPACE));
+        life.sessions.poke.enqueue(&home(NAMESPACE));
     }
 
     /// Tells it to take its name off the list.
@@ -136,7 +136,7 @@ async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
         table: Arc::clone(&table),
         health: health.clone(),
         clock: Clock::system(),
-        tasks: Some(Tasks::with(move |task| spawner.spawn(task))),
+        tasks: Some(Tasks::with_spawner(move |task| spawner.spawn(task))),
         telemetry,
         gateway: GatewayMetrics::default(),
     };

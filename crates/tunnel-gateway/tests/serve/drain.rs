@@ -55,7 +55,7 @@ async fn no_request_under_way_is_dropped() {
     for number in 0..20 {
         let (client, task) = Client::connect(&lab.tasks, address, number % 2 == 0).await;
         open.push(task);
-        requests.push(lab.tasks.start(finished(client)));
+        requests.push(lab.tasks.spawn(finished(client)));
     }
     soon("all wait", waits.acquire_many(20))
         .await
@@ -63,7 +63,7 @@ async fn no_request_under_way_is_dropped() {
         .forget();
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(30);
-    let drained = lab.tasks.start(async move { server.drain(deadline).await });
+    let drained = lab.tasks.spawn(async move { server.drain(deadline).await });
     soon(
         "it begins",
         lab.server.health().reached(ServePhase::Draining),
@@ -92,7 +92,7 @@ async fn a_connection_is_told_to_close_after_its_response() {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(60);
-    let _drained = lab.tasks.start(async move { server.drain(deadline).await });
+    let _drained = lab.tasks.spawn(async move { server.drain(deadline).await });
     soon(
         "it begins",
         lab.server.health().reached(ServePhase::Draining),
@@ -114,7 +114,7 @@ async fn the_deadline_ends_what_does_not_end() {
     let (waits, _go) = slow(&lab);
     let address = lab.listen(false).await;
     let (client, _open) = Client::connect(&lab.tasks, address, false).await;
-    let request = lab.tasks.start(finished(client));
+    let request = lab.tasks.spawn(finished(client));
     soon("it waits", waits.acquire())
         .await
         .expect("open")
@@ -168,7 +168,7 @@ async fn clients_that_never_pause_lose_nothing() {
     for number in 0..8 {
         let (client, task) = Client::connect(&lab.tasks, address, number % 2 == 0).await;
         open.push(task);
-        clients.push(lab.tasks.start(hammer(client)));
+        clients.push(lab.tasks.spawn(hammer(client)));
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -194,7 +194,7 @@ async fn an_upgraded_connection_has_until_the_deadline() {
     }
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(3);
-    let drained = lab.tasks.start(async move { server.drain(deadline).await });
+    let drained = lab.tasks.spawn(async move { server.drain(deadline).await });
     tokio::time::sleep(Duration::from_millis(60)).await;
     stream.write_all(b"ping").await.expect("sent");
     let mut pong = [0; 4];

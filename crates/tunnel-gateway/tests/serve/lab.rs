@@ -111,8 +111,8 @@ impl OriginDialer for StandIn {
             Err(error) | Ok(Behind::Error(error) | Behind::Late(error)) => {
                 return std::future::ready(Err(error)).boxed();
             }
-            Ok(Behind::Pipe(with)) => self.tasks.start(with(far)),
-            Ok(Behind::Service(service)) => self.tasks.start(async move {
+            Ok(Behind::Pipe(with)) => self.tasks.spawn(with(far)),
+            Ok(Behind::Service(service)) => self.tasks.spawn(async move {
                 let service = service_fn(move |request| {
                     let answer = service(request);
                     async move { Ok::<_, Infallible>(answer.await) }
@@ -284,8 +284,8 @@ impl Lab {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let task = match tls {
-            true => self.tasks.start(self.server.tls(listener)),
-            false => self.tasks.start(self.server.http(listener)),
+            true => self.tasks.spawn(self.server.tls(listener)),
+            false => self.tasks.spawn(self.server.http(listener)),
         };
         self.listening.lock().expect("whole").push(task);
         address
@@ -345,13 +345,13 @@ impl Client {
             let (sender, connection) = hyper::client::conn::http2::handshake(executor, io)
                 .await
                 .expect("HTTP/2");
-            let task = tasks.start(async move { drop(connection.await) });
+            let task = tasks.spawn(async move { drop(connection.await) });
             return (Self::Two(sender), task);
         }
         let (sender, connection) = hyper::client::conn::http1::handshake(io)
             .await
             .expect("HTTP/1.1");
-        let task = tasks.start(async move { drop(connection.with_upgrades().await) });
+        let task = tasks.spawn(async move { drop(connection.with_upgrades().await) });
         (Self::One(sender), task)
     }
 

@@ -17,7 +17,7 @@ pub(crate) fn echoes(lab: &Lab) {
         let has_key = request.headers().contains_key("sec-websocket-key");
         let method = request.method().clone();
         let upgrade = hyper::upgrade::on(&mut request);
-        let task = tasks.start(async move {
+        let task = tasks.spawn(async move {
             let Ok(stream) = upgrade.await else { return };
             let (mut read, mut write) = tokio::io::split(TokioIo::new(stream));
             // The test may have seen enough.

@@ -27,17 +27,17 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
         async move { reconcile(&connector, &cx, &office, &losses).await }
     });
     let controller = controller
-        .lens(Predicate::comparing(same))
+        .predicate(Predicate::unless_same(same))
         .watches::<LeaseView>(
             Scope::default(),
-            Predicate::comparing(move |old: &LeaseView, new: &LeaseView| {
+            Predicate::unless_same(move |old: &LeaseView, new: &LeaseView| {
                 connector_of(new).is_none() || leases.only_beats(old, new)
             }),
             |lease, _| connector_of(lease).into_iter().collect(),
         )
-        .watches::<ConnectorClass>(Scope::default(), Predicate::generation(), of_class)
-        .poked_by(&office.connectors, "proof")
-        .forgets(move |key| {
+        .watches::<ConnectorClass>(Scope::default(), Predicate::generation_changed(), of_class)
+        .triggered_by(&office.connectors, "proof")
+        .on_deleted(move |key| {
             farewell.memory.forget_connector(key);
             farewell.leases.forget(key);
             farewell.sessions.forget(key);
@@ -56,12 +56,12 @@ fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Contro
     controller
         .watches::<GatewayReplica>(
             within.clone(),
-            Predicate::fields(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
+            Predicate::changed_by(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
             |_, all| keys(all, |_| true),
         )
         .watches::<GatewayReplica>(
             within,
-            Predicate::comparing(move |old: &GatewayReplica, new: &GatewayReplica| {
+            Predicate::unless_same(move |old: &GatewayReplica, new: &GatewayReplica| {
                 replicas.hear(new);
                 old.spec.lost == new.spec.lost && old.spec.more_lost == new.spec.more_lost
             }),
@@ -136,12 +136,12 @@ fn say(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectKey, words: 
         cx.condition(condition);
     }
     if let Some(note) = words.note {
-        cx.event(note);
+        cx.publish_event(note);
     }
     match words.wish {
         ProofDemand::Nothing => {}
         ProofDemand::Await => office.sessions.awaits(key),
         ProofDemand::Now => office.sessions.prove_soon(key),
     }
-    words.again.map_or(Action::Settled, Action::Recheck)
+    words.again.map_or(Action::Done, Action::RequeueAfter)
 }

@@ -65,7 +65,7 @@ fn ours(world: &Observed) -> Option<&ConnectorClassSpec> {
 fn accepted(world: &Observed) -> Condition {
     let name = &world.class_name;
     let no = |fix: String| {
-        Condition::no(
+        Condition::new_false(
             conditions::ACCEPTED,
             reasons::CONNECTOR_CLASS_NOT_FOUND,
             fix,
@@ -77,12 +77,12 @@ fn accepted(world: &Observed) -> Condition {
             "relay {relay:?} of ConnectorClass {name} is not a URL: write it like \
              https://relay.example.com"
         );
-        return Condition::no(conditions::ACCEPTED, reasons::INVALID_RELAY, message);
+        return Condition::new_false(conditions::ACCEPTED, reasons::INVALID_RELAY, message);
     }
     match &world.class {
         Some(_) if ours(world).is_some() => {
             let message = format!("of the class {name}");
-            Condition::yes(conditions::ACCEPTED, reasons::ACCEPTED, message)
+            Condition::new_true(conditions::ACCEPTED, reasons::ACCEPTED, message)
         }
         Some(class) => no(format!(
             "ConnectorClass {name} is served by {}: set spec.connectorClassName to one whose \
@@ -118,13 +118,13 @@ fn online(world: &Observed, judgement: &LivenessDecision) -> Condition {
         ),
     };
     match judgement.online {
-        true => Condition::yes(conditions::ONLINE, judgement.reason, message),
-        false => Condition::no(conditions::ONLINE, judgement.reason, message),
+        true => Condition::new_true(conditions::ONLINE, judgement.reason, message),
+        false => Condition::new_false(conditions::ONLINE, judgement.reason, message),
     }
 }
 
 fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -> Condition {
-    let no = |reason: &str, message: &str| Condition::no(conditions::READY, reason, message);
+    let no = |reason: &str, message: &str| Condition::new_false(conditions::READY, reason, message);
     let registered = world.status.connection_details.is_some();
     match (accepted.status, registered, judgement.online) {
         (ConditionStatus::False | ConditionStatus::Unknown, _, _) => {
@@ -138,7 +138,7 @@ fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -
             no(judgement.reason, &online(world, judgement).message)
         }
         (ConditionStatus::True, true, true) => {
-            Condition::yes(conditions::READY, ONLINE, "its agent can be reached")
+            Condition::new_true(conditions::READY, ONLINE, "its agent can be reached")
         }
     }
 }

@@ -54,7 +54,7 @@ fn said(world: &Observed) -> Words {
 }
 
 fn of<'a>(words: &'a Words, kind: &str) -> &'a Condition {
-    let found = words.conditions.iter().find(|it| it.kind == kind);
+    let found = words.conditions.iter().find(|it| it.type_ == kind);
     found.expect("it is said")
 }
 

@@ -75,7 +75,7 @@ impl<'a> TunnelAssessment<'a> {
         let ready = ready::ready(self, &all);
         if ready.status != ConditionStatus::True && self.waiting() {
             let what = "gateways have not acknowledged everything yet";
-            all.push(Condition::yes(RECONCILING, reasons::PENDING, what));
+            all.push(Condition::new_true(RECONCILING, reasons::PENDING, what));
         }
         all.push(ready);
         all
@@ -85,24 +85,24 @@ impl<'a> TunnelAssessment<'a> {
 /// What is said of a spec that nothing is made of.
 pub(super) fn refused(reason: &str, message: &str) -> Vec<Condition> {
     vec![
-        Condition::no(kinds::ACCEPTED, reason, message),
-        Condition::no(kinds::PROGRAMMED, reason, message),
-        Condition::no(kinds::READY, reason, message),
+        Condition::new_false(kinds::ACCEPTED, reason, message),
+        Condition::new_false(kinds::PROGRAMMED, reason, message),
+        Condition::new_false(kinds::READY, reason, message),
     ]
 }
 
 fn accepted() -> Condition {
-    Condition::yes(kinds::ACCEPTED, reasons::ACCEPTED, "the spec is valid")
+    Condition::new_true(kinds::ACCEPTED, reasons::ACCEPTED, "the spec is valid")
 }
 
 fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
-    let no = |reason: &str, message: &str| Condition::no(kinds::PROGRAMMED, reason, message);
+    let no = |reason: &str, message: &str| Condition::new_false(kinds::PROGRAMMED, reason, message);
     if let Some(ChildrenState::Foreign(message)) = &world.progress.written {
         return no(reasons::CHILD_CONFLICT, message);
     }
     if !world.fresh {
         let message = "the gateways have not been heard of for too long to say";
-        return Condition::unknown(kinds::PROGRAMMED, reasons::STALE, message);
+        return Condition::new_unknown(kinds::PROGRAMMED, reasons::STALE, message);
     }
     if world.replicas.is_empty() {
         let message =
@@ -127,11 +127,11 @@ fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
         (true, None) if world.replicas.iter().any(|it| it.incomplete) => {
             let message = "a gateway leaves out more routes of this namespace, or has lost more of its \
                            connectors, than it can list";
-            Condition::unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
+            Condition::new_unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
         }
         (true, None) => {
             let message = "every live gateway has acknowledged the children";
-            Condition::yes(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
+            Condition::new_true(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
         }
         (false, _) => no(
             reasons::PENDING,
@@ -146,17 +146,17 @@ fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> 
         return None;
     }
     if let Some(missing) = unregistered(world) {
-        return Some(Condition::no(kind, missing.0, missing.1));
+        return Some(Condition::new_false(kind, missing.0, missing.1));
     }
     if !world.fresh || world.replicas.is_empty() {
         let message = "no gateway is known to be alive";
-        return Some(Condition::unknown(kind, reasons::NO_GATEWAY, message));
+        return Some(Condition::new_unknown(kind, reasons::NO_GATEWAY, message));
     }
     let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
     let seen = connectors.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
     if !seen {
         let message = "gateways have not acknowledged the connector's addresses yet";
-        return Some(Condition::no(kind, reasons::PENDING, message));
+        return Some(Condition::new_false(kind, reasons::PENDING, message));
     }
     let with = world.connectors.values().any(|it| relay(it).is_some());
     let what = if with {
@@ -165,7 +165,7 @@ fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> 
         "key and addresses"
     };
     let message = format!("every live gateway has the connector's {what}");
-    let applied = Condition::yes(kind, reasons::METADATA_APPLIED, message);
+    let applied = Condition::new_true(kind, reasons::METADATA_APPLIED, message);
     Some(without_relay(world).unwrap_or(applied))
 }
 
@@ -183,7 +183,7 @@ fn without_relay(world: &Observed) -> Option<Condition> {
         .find_map(|(name, relay)| {
             let url = relay.parse::<RelayUrl>().ok();
             world.replicas.iter().find_map(|replica| match &replica.relays {
-                None => Some(Condition::unknown(
+                None => Some(Condition::new_unknown(
                     kind,
                     reasons::RELAY_UNKNOWN,
                     format!(
@@ -192,7 +192,7 @@ fn without_relay(world: &Observed) -> Option<Condition> {
                     ),
                 )),
                 Some(used) if url.as_ref().is_some_and(|url| used.contains(url)) => None,
-                Some(_) => Some(Condition::no(
+                Some(_) => Some(Condition::new_false(
                     kind,
                     reasons::RELAY_NOT_USED,
                     format!(
@@ -234,14 +234,14 @@ fn online(world: &Observed) -> Option<Condition> {
         return None;
     }
     if let Some((reason, message)) = unregistered(world) {
-        return Some(Condition::no(kind, reason, message));
+        return Some(Condition::new_false(kind, reason, message));
     }
     let mut offline = world.connectors.iter().filter_map(|(name, seen)| {
         let (online, reason, message) = seen.as_ref()?.online.as_ref()?;
         (!online).then_some((name, reason, message))
     });
     if let Some((name, reason, message)) = offline.next() {
-        return Some(Condition::no(
+        return Some(Condition::new_false(
             kind,
             reason,
             format!("Connector {name:?}: {message}"),
@@ -250,8 +250,8 @@ fn online(world: &Observed) -> Option<Condition> {
     let judged =
         |seen: &Option<ObservedConnector>| seen.as_ref().is_some_and(|seen| seen.online.is_some());
     Some(match world.connectors.values().all(judged) {
-        true => Condition::yes(kind, "Online", "every connector is online"),
-        false => Condition::unknown(
+        true => Condition::new_true(kind, "Online", "every connector is online"),
+        false => Condition::new_unknown(
             kind,
             reasons::PENDING,
             "a connector has not been judged yet",
@@ -265,14 +265,14 @@ fn verified(held: &HostnameClaims) -> Option<Condition> {
         return None;
     }
     Some(match held.refused().next() {
-        None => Condition::yes(
+        None => Condition::new_true(
             kind,
             reasons::HOSTNAMES_VERIFIED,
             "every hostname is this tunnel's",
         ),
         Some(refused) => {
             let (reason, _) = split(&refused.reason);
-            Condition::no(
+            Condition::new_false(
                 kind,
                 reason,
                 format!("{}: {}", refused.hostname, refused.reason),
@@ -290,7 +290,7 @@ fn in_use(held: &HostnameClaims) -> Option<Condition> {
         .collect();
     let message = taken.join("; ");
     (!taken.is_empty())
-        .then(|| Condition::yes(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
+        .then(|| Condition::new_true(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
 }
 
 /// The word and the sentence of a hostname's reason.

@@ -14,7 +14,7 @@ pub(super) fn notes(
     conditions: &[Condition],
     status: &HttpProxyStatus,
 ) -> Vec<EventNote> {
-    let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
+    let find = |kind: &str| conditions.iter().find(|it| it.type_ == kind);
     let mut notes = Vec::new();
     if let Some(ready) = find(kinds::READY).filter(|it| turned(world, it)) {
         notes.extend(readiness(world, ready, status));
@@ -42,7 +42,7 @@ fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> O
 
 /// Whether the status says that it is ready.
 pub(super) fn was_ready(world: &Observed) -> bool {
-    was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.word())
+    was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.as_str())
 }
 
 fn was<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
@@ -52,5 +52,5 @@ fn was<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
 }
 
 fn turned(world: &Observed, condition: &Condition) -> bool {
-    was(world, &condition.kind) != Some((condition.status.word(), &condition.reason))
+    was(world, &condition.type_) != Some((condition.status.as_str(), &condition.reason))
 }

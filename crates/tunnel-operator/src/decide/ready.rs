@@ -24,13 +24,13 @@ fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
 
 pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
     let proven = evidence(facts).is_some_and(ProbeResult::is_good);
-    let online = said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE);
+    let online = said.iter().find(|it| it.type_ == kinds::CONNECTOR_ONLINE);
     // An agent that does not run is reached through no relay; a session may be lost for want of one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
     let away =
         online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
-        let said = said.iter().find(|it| it.kind == **kind)?;
+        let said = said.iter().find(|it| it.type_ == **kind)?;
         // A proof shows that the agent is reached without its relay.
         let needless = (proven || away) && is_about_relay(said);
         (said.status != ConditionStatus::True && !needless).then_some(said)
@@ -51,12 +51,12 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
         .is_some()
     {
         let message = "the last proof is too old to say";
-        return Condition::unknown(kinds::READY, reasons::STALE, message);
+        return Condition::new_unknown(kinds::READY, reasons::STALE, message);
     }
     let Some(evidence) = evidence(facts) else {
         return match online {
             Some(it) if it.status == ConditionStatus::False => offline(&it.message),
-            _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
+            _ => Condition::new_false(kinds::READY, reasons::PENDING, "not proven yet"),
         };
     };
     let failure = evidence.tunnel.as_ref().err();
@@ -65,20 +65,20 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
         .as_ref()
         .and_then(|it| it.as_ref().err());
     match failure.or(certificates) {
-        Some(failure) => Condition::no(kinds::READY, failure.reason, failure.message.clone()),
+        Some(failure) => Condition::new_false(kinds::READY, failure.reason, failure.message.clone()),
         None if evidence.origin == Some(false) => {
             let message = "the tunnel works, but its agent cannot reach the origin: is it running?";
-            Condition::no(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
+            Condition::new_false(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
         }
         None => {
             let message = "a nonce came back, signed, through every live gateway";
-            Condition::yes(kinds::READY, reasons::PROVEN, message)
+            Condition::new_true(kinds::READY, reasons::PROVEN, message)
         }
     }
 }
 
 fn offline(message: &str) -> Condition {
-    Condition::no(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
+    Condition::new_false(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
 }
 
 /// Whether the certificates are served; only for a tunnel with TLS.
@@ -87,12 +87,12 @@ pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     let kind = kinds::CERTIFICATES_READY;
     let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
     Some(match shown {
-        None => Condition::unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
+        None => Condition::new_unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
         Some(Ok(())) => {
             let message = "every live gateway shows a certificate of every hostname";
-            Condition::yes(kind, reasons::CERTIFICATES_SERVED, message)
+            Condition::new_true(kind, reasons::CERTIFICATES_SERVED, message)
         }
-        Some(Err(failure)) => Condition::no(kind, failure.reason, failure.message.clone()),
+        Some(Err(failure)) => Condition::new_false(kind, failure.reason, failure.message.clone()),
     })
 }
 
@@ -102,16 +102,16 @@ pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     let failure = evidence.tunnel.as_ref().err();
     let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];
     if let Some(failure) = failure.filter(|it| about.contains(&it.reason)) {
-        return Some(Condition::no(kind, failure.reason, failure.message.clone()));
+        return Some(Condition::new_false(kind, failure.reason, failure.message.clone()));
     }
     let reachable = evidence.origin?;
     Some(match reachable {
-        true => Condition::yes(
+        true => Condition::new_true(
             kind,
             reasons::ORIGIN_REACHABLE,
             "the origin takes connections",
         ),
-        false => Condition::no(
+        false => Condition::new_false(
             kind,
             reasons::ORIGIN_UNREACHABLE,
             "the agent cannot connect to the origin: is it running?",

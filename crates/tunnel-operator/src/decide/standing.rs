@@ -18,7 +18,7 @@ const NEEDED: [&str; 4] = [
 
 /// What there is to say of the children, if it is known.
 pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
-    let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
+    let find = |kind: &str| conditions.iter().find(|it| it.type_ == kind);
     let yes = |reason: &'static str, message: &str| Said {
         status: ConditionStatus::True,
         reason: reason.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
     standing.resolved.message = "no backend is known to be missing".to_owned();
     match first.reason.as_str() {
         reasons::QUARANTINED => standing.accepted = said(first, "UnsupportedValue"),
-        _ if first.kind == kinds::ACCEPTED => standing.accepted = said(first, &first.reason),
+        _ if first.type_ == kinds::ACCEPTED => standing.accepted = said(first, &first.reason),
         _ => {}
     }
     let mut lacking = lacking.iter();

@@ -146,7 +146,7 @@ fn proven(mut world: Observed) -> Observed {
 }
 
 fn said<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
-    plan.conditions.iter().find(|it| it.kind == kind)
+    plan.conditions.iter().find(|it| it.type_ == kind)
 }
 
 fn ready(plan: &Plan) -> (ConditionStatus, &str) {

@@ -38,7 +38,7 @@ impl Gateway {
                 number,
                 net: net.clone(),
                 clock: Clock::new(move || clock.now()),
-                tasks: Tasks::with(move |task| tasks.spawn(task)),
+                tasks: Tasks::with_spawner(move |task| tasks.spawn(task)),
             };
             on_process(process, life)
         });
@@ -117,7 +117,7 @@ async fn watch(line: &Line, poke: &Trigger) {
     loop {
         let lost = line.lost();
         if lost != last {
-            poke.poke(&home(NAMESPACE));
+            poke.enqueue(&home(NAMESPACE));
             last = lost;
         }
         sleep(LOOK).await;

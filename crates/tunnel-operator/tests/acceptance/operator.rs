@@ -44,7 +44,7 @@ impl Operator {
                 ask: Arc::new(ask),
                 seed,
                 clock: Clock::new(move || clock.now()),
-                tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
+                tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
                 board: AdminRegistry::default(),
                 server: None,

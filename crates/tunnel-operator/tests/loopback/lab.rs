@@ -50,7 +50,7 @@ impl Lab {
         install(&client).await;
         let tasks = Tasks::on_runtime();
         let operator = client.clone();
-        let operator = tasks.start(async move {
+        let operator = tasks.spawn(async move {
             let settings = aplomb_tunnel_operator::TunnelSettings {
                 leader_elect: false,
                 ..aplomb_tunnel_operator::TunnelSettings::default()
@@ -63,7 +63,7 @@ impl Lab {
         settings.quic = Some(LOOPBACK);
         settings.headers = headers;
         let gateway = aplomb_tunnel_gateway::run(client.clone(), settings, pending());
-        let gateway = tasks.start(async move {
+        let gateway = tasks.spawn(async move {
             let ended = gateway.await;
             panic!("the gateway ended: {ended:?}");
         });
@@ -178,7 +178,7 @@ impl Lab {
         Agent {
             received,
             stop,
-            running: Tasks::on_runtime().start(run),
+            running: Tasks::on_runtime().spawn(run),
         }
     }
 }

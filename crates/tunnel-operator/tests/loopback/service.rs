@@ -31,7 +31,7 @@ impl Service {
         };
         Self {
             address,
-            _serving: Tasks::on_runtime().start(work),
+            _serving: Tasks::on_runtime().spawn(work),
         }
     }
 }

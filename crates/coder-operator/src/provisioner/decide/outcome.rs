@@ -43,14 +43,14 @@ pub(super) fn conclude(world: &Observed, mut draft: Draft, ended: Course<()>) ->
     let mut conditions = said(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
-        .any(|it| it.kind == kinds::READY && it.status == ConditionStatus::True);
+        .any(|it| it.type_ == kinds::READY && it.status == ConditionStatus::True);
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
     let mut end = end.sooner(&draft.hindrances, world.instant);
     if let (End::Again(wait), false) = (&mut end, draft.elsewhere.is_empty()) {
         *wait = (*wait).min(ELSEWHERE);
     }
     if matches!(end, End::Rejected { .. }) {
-        conditions.retain(|it| it.kind != RECONCILING);
+        conditions.retain(|it| it.type_ != RECONCILING);
     }
     Plan {
         status: draft.status,

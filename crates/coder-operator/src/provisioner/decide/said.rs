@@ -32,18 +32,18 @@ pub(super) fn said(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<
 fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::ENTITLED;
     match stop {
-        Some(Stop::NotEntitled) => Some(Condition::no(
+        Some(Stop::NotEntitled) => Some(Condition::new_false(
             kind,
             reasons::NOT_ENTITLED,
             "the server's licence has no external provisioners; asked again every 10 minutes",
         )),
-        Some(Stop::NotSupported) => Some(Condition::no(
+        Some(Stop::NotSupported) => Some(Condition::new_false(
             kind,
             reasons::NOT_SUPPORTED,
             "the server knows no licences: external provisioners need one that does",
         )),
         _ if draft.unentitled.is_some() => unknown_licence(kind, draft.unentitled?),
-        _ if draft.entitled => Some(Condition::yes(
+        _ if draft.entitled => Some(Condition::new_true(
             kind,
             reasons::ENTITLED,
             "the server's licence has external provisioners",
@@ -64,19 +64,19 @@ fn no_organization(world: &Observed) -> String {
 fn unknown_licence(kind: &str, class: CallErrorClass) -> Option<Condition> {
     match class {
         // The licence is asked for without a token, but not while the token is rejected.
-        CallErrorClass::Token => Some(Condition::no(
+        CallErrorClass::Token => Some(Condition::new_false(
             kind,
             reasons::FORBIDDEN,
             "the licence is not known while the server rejects the token",
         )),
-        CallErrorClass::Forbidden => Some(Condition::no(
+        CallErrorClass::Forbidden => Some(Condition::new_false(
             kind,
             reasons::FORBIDDEN,
             "the server refuses to tell what its licence allows",
         )),
         // It says nothing about the licence, and what was said of it stays.
         CallErrorClass::Limited => None,
-        _ => Some(Condition::unknown(
+        _ => Some(Condition::new_unknown(
             kind,
             reasons::QUERY_FAILED,
             "the server did not tell what its licence allows; it is asked again",
@@ -90,16 +90,16 @@ fn key_ready(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition 
     let working = draft.status.key.as_ref();
     if let Some(key) = working.filter(|key| key::holds(world, &key.name)) {
         let story = format!("the key {} is in use", key.name);
-        return Condition::yes(kind, reasons::KEY_READY, story);
+        return Condition::new_true(kind, reasons::KEY_READY, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
-        return Condition::no(
+        return Condition::new_false(
             kind,
             reasons::RATE_LIMITED,
             limited_story(&limited.endpoint),
         );
     }
-    let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
+    let no = |reason: &str, story: &str| Condition::new_false(kind, reason, story);
     match stop {
         Some(Stop::Rejected { reason, message }) => no(reason, message),
         Some(Stop::NoOrganization) => no(reasons::ORGANIZATION_NOT_FOUND, &no_organization(world)),
@@ -128,16 +128,16 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::KEY_SECRET_READY;
     let name = secret_ref(&world.object).name;
     if let SecretState::Foreign(whose) = &world.secret {
-        return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
+        return Some(Condition::new_false(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     let key = draft.status.key.as_ref()?;
     Some(match key::holds(world, &key.name) {
-        true => Condition::yes(
+        true => Condition::new_true(
             kind,
             reasons::SECRET_READY,
             format!("the key is in the Secret {name}"),
         ),
-        false => Condition::no(
+        false => Condition::new_false(
             kind,
             reasons::SECRET_PENDING,
             format!("the Secret {name} does not hold the key in use: a new one is made"),
@@ -150,13 +150,13 @@ fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     if let Some(Stop::Rejected { reason, message }) = stop
         && *reason == reasons::IMAGE_MISSING
     {
-        return Some(Condition::no(kind, reason, &**message));
+        return Some(Condition::new_false(kind, reason, &**message));
     }
     let seen = world.deployment.as_ref()?;
     Some(match (seen.ready, world.object.spec.replicas) {
-        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
-        (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
-        _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
+        (_, 0) => Condition::new_true(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (1.., _) => Condition::new_true(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
+        _ => Condition::new_false(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
     })
 }
 
@@ -166,13 +166,13 @@ fn daemons(world: &Observed, draft: &Draft) -> Option<Condition> {
     let serving = draft.serving?;
     let story = format!("the server sees {serving} of {wanted} connected");
     Some(match serving {
-        _ if serving >= wanted => Condition::yes(
+        _ if serving >= wanted => Condition::new_true(
             kind,
             reasons::ALL_CONNECTED,
             "the server sees all connected with a key that works",
         ),
-        0 => Condition::no(kind, reasons::NONE_CONNECTED, story),
-        _ => Condition::no(kind, reasons::SOME_CONNECTED, story),
+        0 => Condition::new_false(kind, reasons::NONE_CONNECTED, story),
+        _ => Condition::new_false(kind, reasons::SOME_CONNECTED, story),
     })
 }
 
@@ -190,30 +190,30 @@ fn ready(
             Some(Stop::Leaving(story)) => story,
             _ => "its keys are deleted at the server before it goes",
         };
-        return Some(Condition::no(kind, reasons::DELETING, story));
+        return Some(Condition::new_false(kind, reasons::DELETING, story));
     }
     if let Err(denied) = &world.access {
-        return Some(Condition::no(kind, denied.reason, &*denied.message));
+        return Some(Condition::new_false(kind, denied.reason, &*denied.message));
     }
     if matches!(stop, Some(Stop::NoOrganization)) {
         let story = no_organization(world);
-        return Some(Condition::no(kind, reasons::ORGANIZATION_NOT_FOUND, story));
+        return Some(Condition::new_false(kind, reasons::ORGANIZATION_NOT_FOUND, story));
     }
     let lowers =
-        |it: &&Condition| it.kind != kinds::DEPLOYMENT_READY && it.status == ConditionStatus::False;
+        |it: &&Condition| it.type_ != kinds::DEPLOYMENT_READY && it.status == ConditionStatus::False;
     // A server that does not answer is why a key is missing, and no more than a doubt where there is one.
     let works = said
         .iter()
-        .any(|it| it.kind == kinds::KEY_READY && it.status == ConditionStatus::True);
+        .any(|it| it.type_ == kinds::KEY_READY && it.status == ConditionStatus::True);
     let worst = said
         .iter()
         .filter(lowers)
-        .find(|it| !works || it.kind != kinds::CONTROL_PLANE_READY);
+        .find(|it| !works || it.type_ != kinds::CONTROL_PLANE_READY);
     if let Some(worst) = worst {
-        return Some(Condition::no(kind, &worst.reason, &*worst.message));
+        return Some(Condition::new_false(kind, &worst.reason, &*worst.message));
     }
     match (draft.connected, stop) {
-        (Some(_), None | Some(Stop::Hindered(_))) => Some(Condition::yes(
+        (Some(_), None | Some(Stop::Hindered(_))) => Some(Condition::new_true(
             kind,
             reasons::PROVEN,
             "the server sees every daemon connected with a key that works",
@@ -221,11 +221,11 @@ fn ready(
         _ if draft.hindrances.is_empty() => None,
         _ => {
             let silent = said.iter().find(|it| {
-                it.kind == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False
+                it.type_ == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False
             });
             let reason = silent.map_or(reasons::STALE, |it| &it.reason);
             let story = "the server could not be asked for its daemons";
-            Some(Condition::unknown(kind, reason, story))
+            Some(Condition::new_unknown(kind, reason, story))
         }
     }
 }
@@ -235,6 +235,6 @@ fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
     (under_way || waiting).then(|| {
         let story = "a key is being made or replaced, or the server is waited for";
-        Condition::yes(RECONCILING, "Progressing", story)
+        Condition::new_true(RECONCILING, "Progressing", story)
     })
 }

@@ -43,12 +43,12 @@ pub(super) fn conclude(world: &Observed, mut draft: Draft, ended: Course<()>) ->
     let mut conditions = said::all(world, &draft, stop.as_deref());
     let ready = conditions
         .iter()
-        .any(|it| it.kind == kinds::READY && it.status.word() == "True");
+        .any(|it| it.type_ == kinds::READY && it.status.as_str() == "True");
     draft.status.phase = Some(if ready { "Ready" } else { "Pending" }.to_owned());
     let end = paced(end, &draft, world);
     // What is rejected is not being worked on.
     if matches!(end, End::Rejected { .. }) {
-        conditions.retain(|it| it.kind != RECONCILING);
+        conditions.retain(|it| it.type_ != RECONCILING);
     }
     Plan {
         status: draft.status,

@@ -33,17 +33,17 @@ pub(super) fn all(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Vec<C
 fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let kind = kinds::PROXY_ENTITLED;
     match stop {
-        Some(Stop::NotEntitled) => Some(Condition::no(
+        Some(Stop::NotEntitled) => Some(Condition::new_false(
             kind,
             reasons::NOT_ENTITLED,
             "the server's licence has no workspace proxies; asked again every 10 minutes",
         )),
-        Some(Stop::NotSupported) => Some(Condition::no(
+        Some(Stop::NotSupported) => Some(Condition::new_false(
             kind,
             reasons::NOT_SUPPORTED,
             "the server knows no licences: workspace proxies need one that does",
         )),
-        _ if draft.entitled => Some(Condition::yes(
+        _ if draft.entitled => Some(Condition::new_true(
             kind,
             reasons::ENTITLED,
             "the server's licence has workspace proxies",
@@ -55,13 +55,13 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
 /// Whether the server knows the proxy. It stays so whatever becomes of a call.
 fn registered(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition {
     let kind = kinds::REGISTERED;
-    let no = |reason: &str, story: &str| Condition::no(kind, reason, story);
+    let no = |reason: &str, story: &str| Condition::new_false(kind, reason, story);
     if let Some(Stop::Leaving(story)) = stop {
         return no(reasons::DELETING, story);
     }
     if let Some(current) = draft.current() {
         let story = format!("the server knows the proxy {}", current.name);
-        return Condition::yes(kind, reasons::REGISTERED, story);
+        return Condition::new_true(kind, reasons::REGISTERED, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
         return no(reasons::RATE_LIMITED, &limited_story(&limited.endpoint));
@@ -96,15 +96,15 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let name = secret_ref(&world.object).name;
     let yes = || {
         let story = format!("the token is in the Secret {name}");
-        Condition::yes(kind, reasons::SECRET_READY, story)
+        Condition::new_true(kind, reasons::SECRET_READY, story)
     };
     if let SecretState::Foreign(whose) = &world.secret {
-        return Some(Condition::no(kind, reasons::SECRET_NOT_OURS, &**whose));
+        return Some(Condition::new_false(kind, reasons::SECRET_NOT_OURS, &**whose));
     }
     if world.access.is_none() {
         return Some(match &world.secret {
             SecretState::Ours { whole: true, .. } => yes(),
-            _ => Condition::no(
+            _ => Condition::new_false(
                 kind,
                 reasons::SECRET_PENDING,
                 format!(
@@ -118,7 +118,7 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let current = draft.current()?;
     Some(match stored(world, &current) {
         true => yes(),
-        false => Condition::no(
+        false => Condition::new_false(
             kind,
             reasons::SECRET_PENDING,
             format!("the Secret {name} does not hold the proxy's token: a new one is made"),
@@ -131,13 +131,13 @@ fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     if let Some(Stop::Rejected { reason, message }) = stop
         && *reason == reasons::IMAGE_MISSING
     {
-        return Some(Condition::no(kind, reason, &**message));
+        return Some(Condition::new_false(kind, reason, &**message));
     }
     let seen = world.deployment.as_ref()?;
     Some(match (seen.ready, world.object.spec.replicas) {
-        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
-        (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
-        _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
+        (_, 0) => Condition::new_true(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (1.., _) => Condition::new_true(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
+        _ => Condition::new_false(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
     })
 }
 
@@ -145,11 +145,11 @@ fn health(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::PROXY_HEALTHY;
     let healthy = draft.healthy?;
     Some(match healthy {
-        true => Condition::yes(kind, reasons::HEALTHY, "the server finds the proxy well"),
+        true => Condition::new_true(kind, reasons::HEALTHY, "the server finds the proxy well"),
         false if world.object.spec.replicas == 0 => {
-            Condition::no(kind, reasons::SCALED_TO_ZERO, "no pods are asked for")
+            Condition::new_false(kind, reasons::SCALED_TO_ZERO, "no pods are asked for")
         }
-        false => Condition::no(
+        false => Condition::new_false(
             kind,
             reasons::UNHEALTHY,
             "the server does not reach the proxy, or has not heard of it yet",
@@ -168,26 +168,26 @@ fn ready(
     let kind = kinds::READY;
     match stop {
         Some(Stop::Leaving(story)) => {
-            return Some(Condition::no(kind, reasons::DELETING, &**story));
+            return Some(Condition::new_false(kind, reasons::DELETING, &**story));
         }
         Some(Stop::Rejected { reason, message }) => {
-            return Some(Condition::no(kind, reason, &**message));
+            return Some(Condition::new_false(kind, reason, &**message));
         }
         _ => {}
     }
     if let Some(Err(denied)) = &world.access {
-        return Some(Condition::no(kind, denied.reason, &*denied.message));
+        return Some(Condition::new_false(kind, denied.reason, &*denied.message));
     }
     if let Some(worst) = worst(world, draft, said) {
-        return Some(Condition::no(kind, &worst.reason, &*worst.message));
+        return Some(Condition::new_false(kind, &worst.reason, &*worst.message));
     }
     match stop {
-        None if proven(world, draft) => Some(Condition::yes(
+        None if proven(world, draft) => Some(Condition::new_true(
             kind,
             reasons::PROVEN,
             "the proxy has its token and serves",
         )),
-        None if world.access.is_none() => Some(Condition::no(
+        None if world.access.is_none() => Some(Condition::new_false(
             kind,
             reasons::NO_REPLICAS_READY,
             "not all pods are ready",
@@ -201,14 +201,14 @@ fn ready(
 fn worst<'a>(world: &Observed, draft: &Draft, said: &'a [Condition]) -> Option<&'a Condition> {
     // A server that does not answer is why a token is missing, and no more than a doubt where there is one.
     let works = draft.current().is_some_and(|it| stored(world, &it));
-    let counts = |it: &&Condition| match &*it.kind {
+    let counts = |it: &&Condition| match &*it.type_ {
         kinds::CONTROL_PLANE_READY => !works,
         kinds::DEPLOYMENT_READY => world.access.is_none(),
         kinds::PROXY_HEALTHY => world.object.spec.replicas != 0,
         _ => true,
     };
     let mut counted = said.iter().filter(counts);
-    counted.find(|it| it.status.word() == "False")
+    counted.find(|it| it.status.as_str() == "False")
 }
 
 /// Whether it serves, as the server sees it, or else as the pods do.
@@ -225,11 +225,11 @@ fn proven(world: &Observed, draft: &Draft) -> bool {
 
 /// Nobody can tell, for the reason that the server gives if it does.
 fn stale(said: &[Condition]) -> Condition {
-    let server = said.iter().find(|it| it.kind == kinds::CONTROL_PLANE_READY);
-    let silent = server.filter(|it| it.status.word() == "False");
+    let server = said.iter().find(|it| it.type_ == kinds::CONTROL_PLANE_READY);
+    let silent = server.filter(|it| it.status.as_str() == "False");
     let reason = silent.map_or(reasons::STALE, |it| &it.reason);
     let story = "the server could not be asked for the proxy";
-    Condition::unknown(kinds::READY, reason, story)
+    Condition::new_unknown(kinds::READY, reason, story)
 }
 
 fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
@@ -237,6 +237,6 @@ fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
     (under_way || waiting).then(|| {
         let story = "the proxy is being registered or replaced, or the server is waited for";
-        Condition::yes(RECONCILING, "Progressing", story)
+        Condition::new_true(RECONCILING, "Progressing", story)
     })
 }

@@ -83,7 +83,7 @@ async fn what_the_status_says_is_heeded_by_a_new_process() {
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_sent() {
     let mut stage = Stage::new();
-    stage.fence = Fence::shut();
+    stage.fence = Fence::closed();
     let (server, red) = (stage.server(), object("red"));
     let answer = server.organization(&stage.asker(&red), "default").await;
     assert_eq!(class(answer), Some(CallErrorClass::NoAnswer));

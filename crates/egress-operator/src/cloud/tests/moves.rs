@@ -108,7 +108,7 @@ async fn each_refusal_is_the_trouble_it_stands_for() {
 #[tokio::test(start_paused = true)]
 async fn without_the_lease_nothing_is_sent() {
     let bench = Bench::new(1, |_| {});
-    bench.fence.close();
+    bench.fence.revoke();
     assert!(matches!(
         bench.assign().await,
         Err(ProviderTrouble::Unreachable(_))

@@ -198,15 +198,15 @@ impl Model {
         let before = self.status.conditions.clone();
         let now = self.now();
         let after = plan.conditions.iter().map(|condition| {
-            let was = before.iter().find(|was| was.type_ == condition.kind);
-            let same = was.filter(|was| was.status == condition.status.word());
+            let was = before.iter().find(|was| was.type_ == condition.type_);
+            let same = was.filter(|was| was.status == condition.status.as_str());
             Condition {
                 last_transition_time: same.map_or(Time(now), |w| w.last_transition_time.clone()),
                 message: condition.message.clone(),
                 observed_generation: None,
                 reason: condition.reason.clone(),
-                status: condition.status.word().to_owned(),
-                type_: condition.kind.clone(),
+                status: condition.status.as_str().to_owned(),
+                type_: condition.type_.clone(),
             }
         });
         self.status.conditions = after.collect();

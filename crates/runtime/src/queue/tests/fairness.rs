@@ -58,7 +58,7 @@ impl Loaded {
         prop_assert_eq!(number, self.popped[lane], "first in, first out");
         self.popped[lane] += 1;
         self.dispatches += 1;
-        self.queue.finish(run.ticket, NextRun::Idle, self.now);
+        self.queue.complete(run.ticket, NextRun::Idle, self.now);
         Ok(Some(lane))
     }
 
@@ -97,7 +97,7 @@ proptest! {
     }
 
     #[test]
-    fn no_lane_goes_unserved_past_its_bound_when_sixteen_are_taken_in_it(config in config(), load in load()) {
+    fn lane_is_served_within_its_bound_of_sixteen_dispatches(config in config(), load in load()) {
         let mut loaded = Loaded::new(config);
         let shortest = Lane::ALL.map(|lane| config.lane(lane).bound).into_iter().flatten().min();
         let gap = shortest.expect("every lane has one") / 16;
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lane_gets_its_share_whatever_the_others_hold(config in config(), load in load()) {
+    fn lane_gets_its_share_under_any_load(config in config(), load in load()) {
         let mut loaded = Loaded::new(config);
         let weight = |lane: usize| u64::from(config.lane(Lane::ALL[lane]).weight);
         let all: u64 = (0..4).map(weight).sum();
@@ -150,7 +150,7 @@ proptest! {
 }
 
 #[test]
-fn with_strict_priority_a_lane_waits_for_ever() {
+fn strict_priority_starves_a_lane() {
     let mut loaded = Loaded::new(QueueConfig::strict());
     loaded.push(Lane::Resync.index());
     for _ in 0..10_000 {

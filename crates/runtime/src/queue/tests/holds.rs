@@ -7,14 +7,14 @@ fn waiting(hold: WaitPolicy) -> FairQueue<&'static str> {
     let mut queue = queue();
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.finish(first.ticket, retry(at(100), hold), at(0));
+    queue.complete(first.ticket, retry(at(100), hold), at(0));
     assert_eq!(queue.waiting_after(Some(ErrorClass::Unavailable)), 1);
     queue
 }
 
 #[test]
 fn a_waiting_key_runs_when_it_is_due() {
-    for hold in [WaitPolicy::Open, WaitPolicy::Once, WaitPolicy::Shut] {
+    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
         let mut queue = waiting(hold);
         assert!(queue.pop(at(99)).is_none());
         assert_eq!(queue.next_due(at(99)), Some(at(100)));
@@ -27,37 +27,37 @@ fn a_waiting_key_runs_when_it_is_due() {
 }
 
 #[test]
-fn open_lets_every_event_run_it() {
-    let mut queue = waiting(WaitPolicy::Open);
+fn any_event_runs_the_key() {
+    let mut queue = waiting(WaitPolicy::AnyEvent);
     for now in [10, 20, 30] {
         queue.push(&"a", Lane::Input, RunReason::Input("Pod"), at(now));
         let event = run(&mut queue, at(now));
         assert_eq!(event.by, RunCause::Event);
-        queue.finish(event.ticket, retry(at(100), WaitPolicy::Open), at(now));
+        queue.complete(event.ticket, retry(at(100), WaitPolicy::AnyEvent), at(now));
     }
     assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
-fn an_edit_renews_the_allowance_of_once() {
-    let mut queue = waiting(WaitPolicy::Once);
+fn edit_resets_the_allowance_of_one_event() {
+    let mut queue = waiting(WaitPolicy::OneEvent);
     for now in [10, 20, 30] {
-        queue.renew(&"a");
+        queue.reset_event_allowance(&"a");
         queue.push(&"a", Lane::Edit, RunReason::Changed, at(now));
         let event = run(&mut queue, at(now));
         assert_eq!(event.by, RunCause::Event);
-        queue.finish(event.ticket, retry(at(100), WaitPolicy::Once), at(now));
+        queue.complete(event.ticket, retry(at(100), WaitPolicy::OneEvent), at(now));
     }
     assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
-fn once_lets_one_event_run_it_and_keeps_the_others_until_it_is_due() {
-    let mut queue = waiting(WaitPolicy::Once);
+fn one_event_runs_the_key_and_others_wait_until_due() {
+    let mut queue = waiting(WaitPolicy::OneEvent);
     queue.push(&"a", Lane::Input, RunReason::Input("Pod"), at(10));
     let event = run(&mut queue, at(10));
     assert_eq!(event.by, RunCause::Event);
-    queue.finish(event.ticket, retry(at(100), WaitPolicy::Once), at(20));
+    queue.complete(event.ticket, retry(at(100), WaitPolicy::OneEvent), at(20));
 
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(30));
     assert!(queue.pop(at(99)).is_none());
@@ -68,28 +68,28 @@ fn once_lets_one_event_run_it_and_keeps_the_others_until_it_is_due() {
     );
     assert_eq!(due.reasons.to_string(), "Changed,Retry(Unavailable)");
 
-    queue.finish(due.ticket, retry(at(300), WaitPolicy::Once), at(110));
+    queue.complete(due.ticket, retry(at(300), WaitPolicy::OneEvent), at(110));
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(120));
     assert_eq!(run(&mut queue, at(120)).by, RunCause::Event, "a new window");
 }
 
 #[test]
-fn once_counts_an_event_that_came_during_the_run() {
+fn one_event_counts_an_event_during_the_run() {
     let mut queue = queue();
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(1));
-    queue.finish(first.ticket, retry(at(100), WaitPolicy::Once), at(2));
+    queue.complete(first.ticket, retry(at(100), WaitPolicy::OneEvent), at(2));
     let second = run(&mut queue, at(2));
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(3));
-    queue.finish(second.ticket, retry(at(100), WaitPolicy::Once), at(4));
+    queue.complete(second.ticket, retry(at(100), WaitPolicy::OneEvent), at(4));
     assert!(queue.pop(at(99)).is_none());
     assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
-fn shut_keeps_events_until_it_is_due() {
-    let mut queue = waiting(WaitPolicy::Shut);
+fn no_event_keeps_events_until_due() {
+    let mut queue = waiting(WaitPolicy::NoEvent);
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     assert!(queue.pop(at(99)).is_none());
     let due = run(&mut queue, at(100));
@@ -98,7 +98,7 @@ fn shut_keeps_events_until_it_is_due() {
 
 #[test]
 fn a_release_ends_any_wait() {
-    for hold in [WaitPolicy::Open, WaitPolicy::Once, WaitPolicy::Shut] {
+    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
         let mut queue = waiting(hold);
         queue.release(
             &"a",
@@ -108,7 +108,7 @@ fn a_release_ends_any_wait() {
         );
         let released = run(&mut queue, at(10));
         assert_eq!(released.by, RunCause::Due);
-        queue.finish(released.ticket, NextRun::Keep, at(11));
+        queue.complete(released.ticket, NextRun::Keep, at(11));
         assert!(queue.is_empty(), "the wait is over, and its timer with it");
     }
 }
@@ -124,39 +124,39 @@ fn a_release_during_the_run_is_not_lost() {
         RunReason::Retry(ErrorClass::Conflict),
         at(1),
     );
-    queue.finish(first.ticket, retry(at(1_000), WaitPolicy::Shut), at(2));
+    queue.complete(first.ticket, retry(at(1_000), WaitPolicy::NoEvent), at(2));
     assert_eq!(run(&mut queue, at(2)).by, RunCause::Due);
 }
 
 #[test]
 fn what_was_due_stands_when_the_run_an_event_made_gives_no_answer() {
-    let mut queue = waiting(WaitPolicy::Open);
+    let mut queue = waiting(WaitPolicy::AnyEvent);
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     let event = run(&mut queue, at(10));
-    queue.finish(event.ticket, NextRun::Keep, at(20));
+    queue.complete(event.ticket, NextRun::Keep, at(20));
     assert_eq!(queue.next_due(at(20)), Some(at(100)));
     assert_eq!(run(&mut queue, at(100)).by, RunCause::Due);
 }
 
 #[test]
 fn what_was_due_is_dropped_when_the_run_an_event_made_says_so() {
-    let mut queue = waiting(WaitPolicy::Open);
+    let mut queue = waiting(WaitPolicy::AnyEvent);
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(10));
     let event = run(&mut queue, at(10));
-    queue.finish(event.ticket, NextRun::Idle, at(20));
+    queue.complete(event.ticket, NextRun::Idle, at(20));
     assert!(queue.is_empty());
     assert_eq!(queue.next_due(at(20)), None);
 }
 
 #[test]
 fn what_becomes_due_while_an_event_has_it_in_line_is_served_by_the_same_run() {
-    let mut queue = waiting(WaitPolicy::Open);
+    let mut queue = waiting(WaitPolicy::AnyEvent);
     queue.push(&"a", Lane::Resync, RunReason::Resync, at(90));
     let both = run(&mut queue, at(110));
     assert_eq!(
         (both.by, both.lane, both.waited),
         (RunCause::Due, Lane::Retry, at(20))
     );
-    queue.finish(both.ticket, NextRun::Idle, at(120));
+    queue.complete(both.ticket, NextRun::Idle, at(120));
     assert!(queue.pop(at(500)).is_none());
 }

@@ -19,7 +19,7 @@ fn queue() -> FairQueue<&'static str> {
 }
 
 fn retry(due: Duration, hold: WaitPolicy) -> NextRun {
-    NextRun::At {
+    NextRun::Scheduled {
         due,
         lane: Lane::Retry,
         reason: RunReason::Retry(ErrorClass::Unavailable),

@@ -25,9 +25,9 @@ enum After {
 
 fn after() -> impl Strategy<Value = After> {
     let hold = prop_oneof![
-        Just(WaitPolicy::Open),
-        Just(WaitPolicy::Once),
-        Just(WaitPolicy::Shut)
+        Just(WaitPolicy::AnyEvent),
+        Just(WaitPolicy::OneEvent),
+        Just(WaitPolicy::NoEvent)
     ];
     prop_oneof![
         Just(After::Idle),
@@ -83,7 +83,7 @@ impl Model {
             Step::Pop => self.pop()?,
             Step::Finish(which, after) => self.finish(which, after),
             Step::Forget(key) => {
-                self.queue().forget(&key);
+                self.queue().remove(&key);
                 self.events.remove(&key);
                 self.due.remove(&key);
                 self.released.remove(&key);
@@ -144,7 +144,7 @@ impl Model {
             After::Keep => NextRun::Keep,
             After::At(ms, hold) => retry(now + at(ms), hold),
         };
-        self.queue().finish(ticket, next, now);
+        self.queue().complete(ticket, next, now);
         let over = self.forgotten.remove(&key) | self.released.remove(&key);
         match (over, after) {
             (true, _) | (_, After::Idle) => drop(self.due.remove(&key)),
@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn nothing_owed_is_lost_and_nothing_runs_twice_at_once(steps in prop::collection::vec(step(), 0..120)) {
+    fn no_scheduled_run_is_lost_and_no_key_runs_twice_at_once(steps in prop::collection::vec(step(), 0..120)) {
         let mut model = Model::new();
         for step in &steps {
             model.step(step)?;

@@ -24,11 +24,11 @@ fn a_key_never_runs_twice_at_once_and_an_event_during_a_run_is_served_after_it()
     assert!(!queue.push(&"a", Lane::Input, RunReason::Input("Node"), at(3)));
     assert!(queue.pop(at(4)).is_none());
 
-    assert!(queue.finish(first.ticket, NextRun::Idle, at(5)));
+    assert!(queue.complete(first.ticket, NextRun::Idle, at(5)));
     let second = run(&mut queue, at(6));
     assert_eq!(second.reasons.to_string(), "Input(Pod),Input(Node)");
     assert_eq!(second.waited, at(4), "since the first unserved event");
-    queue.finish(second.ticket, NextRun::Idle, at(7));
+    queue.complete(second.ticket, NextRun::Idle, at(7));
     assert!(queue.pop(at(8)).is_none());
     assert!(queue.is_empty());
 }
@@ -71,8 +71,8 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
     let first = next(0);
     let others: Vec<_> = (1..100).map(&mut next).collect();
     for ticket in std::iter::once(first).chain(others) {
-        assert!(queue.finish(ticket, NextRun::Idle, at(1)));
-        assert!(!queue.finish(ticket, NextRun::Idle, at(1)));
+        assert!(queue.complete(ticket, NextRun::Idle, at(1)));
+        assert!(!queue.complete(ticket, NextRun::Idle, at(1)));
     }
     let again = |key| {
         queue.push(&key, Lane::Edit, RunReason::Changed, at(2));
@@ -84,47 +84,47 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
         slots.iter().filter(|slot| **slot >= 100).count() < 10,
         "few are new"
     );
-    assert!(!queue.finish(first, NextRun::Idle, at(3)));
+    assert!(!queue.complete(first, NextRun::Idle, at(3)));
     assert_eq!(queue.running(), 100);
 }
 
 #[test]
-fn a_forgotten_key_leaves_nothing_behind() {
+fn removed_key_leaves_no_state() {
     let mut queue = queue();
     queue.push(&"queued", Lane::Edit, RunReason::Changed, at(0));
-    queue.forget(&"queued");
+    queue.remove(&"queued");
     queue.push(&"waiting", Lane::Edit, RunReason::Changed, at(0));
     let waiting = run(&mut queue, at(0));
-    queue.finish(waiting.ticket, retry(at(10), WaitPolicy::Open), at(1));
-    queue.forget(&"waiting");
+    queue.complete(waiting.ticket, retry(at(10), WaitPolicy::AnyEvent), at(1));
+    queue.remove(&"waiting");
     assert_eq!((queue.len(), queue.waiting()), (0, 0));
     assert_eq!(queue.next_due(at(1)), None);
     assert!(queue.pop(at(20)).is_none());
 }
 
 #[test]
-fn a_key_forgotten_during_its_run_is_dropped_when_it_finishes() {
+fn key_removed_during_its_run_is_dropped_at_completion() {
     let mut queue = queue();
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
     queue.push(&"a", Lane::Edit, RunReason::Deleted, at(1));
-    queue.forget(&"a");
-    queue.finish(first.ticket, retry(at(5), WaitPolicy::Open), at(2));
+    queue.remove(&"a");
+    queue.complete(first.ticket, retry(at(5), WaitPolicy::AnyEvent), at(2));
     assert!(queue.is_empty());
     assert!(queue.pop(at(9)).is_none());
 }
 
 #[test]
-fn an_object_made_anew_during_the_run_of_the_old_one_begins_anew() {
+fn recreated_object_starts_fresh_after_the_old_run() {
     let mut queue = queue();
     queue.push(&"a", Lane::Edit, RunReason::Changed, at(0));
     let first = run(&mut queue, at(0));
-    queue.forget(&"a");
+    queue.remove(&"a");
     queue.push(&"a", Lane::Edit, RunReason::Created, at(1));
-    queue.finish(first.ticket, retry(at(60_000), WaitPolicy::Shut), at(2));
+    queue.complete(first.ticket, retry(at(60_000), WaitPolicy::NoEvent), at(2));
     let second = run(&mut queue, at(2));
     assert_eq!(second.reasons.to_string(), "Created");
-    queue.finish(second.ticket, NextRun::Keep, at(3));
+    queue.complete(second.ticket, NextRun::Keep, at(3));
     assert!(
         queue.is_empty(),
         "the old object's timer is not the new one's"
@@ -151,7 +151,7 @@ fn a_restart_is_paced_and_an_edit_meanwhile_is_not() {
 }
 
 #[test]
-fn the_age_of_runs_is_known_without_looking_at_each() {
+fn age_of_runs_is_known_without_iteration() {
     let mut queue = queue();
     for (key, start) in [("a", 0), ("b", 30)] {
         queue.push(&key, Lane::Edit, RunReason::Changed, at(start));
@@ -168,7 +168,7 @@ fn a_snapshot_shows_what_is_where() {
     run(&mut queue, at(0));
     queue.push(&"waits", Lane::Edit, RunReason::Changed, at(0));
     let waits = run(&mut queue, at(0));
-    queue.finish(waits.ticket, retry(at(90), WaitPolicy::Shut), at(10));
+    queue.complete(waits.ticket, retry(at(90), WaitPolicy::NoEvent), at(10));
     queue.push(&"waits", Lane::Input, RunReason::Input("Pod"), at(20));
     queue.push(&"queued", Lane::Resync, RunReason::Resync, at(20));
     queue.push(&"queued", Lane::Edit, RunReason::Changed, at(30));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
-use super::of;
+use super::controller_labels;
 use crate::key::ObjectKey;
 use crate::telemetry::{MetricFamilies, TelemetryEvent};
 
@@ -24,7 +24,7 @@ impl TelemetryEvent for Panicked<'_> {
         families
             .runs
             .panics
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .inc();
         error!(
             controller = self.controller,
@@ -52,7 +52,7 @@ impl TelemetryEvent for DeadlinePassed<'_> {
         families
             .runs
             .timeouts
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .inc();
         warn!(
             controller = self.controller,
@@ -80,7 +80,7 @@ impl TelemetryEvent for KeyQuarantined<'_> {
         families
             .runs
             .quarantined
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .inc();
         error!(
             controller = self.controller,
@@ -106,7 +106,7 @@ impl TelemetryEvent for QuarantineEnded<'_> {
         families
             .runs
             .quarantined
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .dec();
         info!(
             controller = self.controller,

@@ -27,37 +27,37 @@ const BUCKETS: [f64; 40] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct ControllerLabels {
     controller: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WithResult {
+struct RunResultLabels {
     controller: Arc<str>,
     result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WithClass {
+struct RunClassLabels {
     controller: Arc<str>,
     class: &'static str,
 }
 
-type Histograms = Family<Of, Histogram, fn() -> Histogram>;
+type Histograms = Family<ControllerLabels, Histogram, fn() -> Histogram>;
 
 /// Metrics of reconciles.
 #[derive(Debug)]
 pub struct ReconcileMetrics {
-    total: Family<WithResult, Counter>,
-    errors: Family<Of, Counter>,
-    terminal_errors: Family<Of, Counter>,
-    panics: Family<Of, Counter>,
-    timeouts: Family<Of, Counter>,
+    total: Family<RunResultLabels, Counter>,
+    errors: Family<ControllerLabels, Counter>,
+    terminal_errors: Family<ControllerLabels, Counter>,
+    panics: Family<ControllerLabels, Counter>,
+    timeouts: Family<ControllerLabels, Counter>,
     time: Histograms,
-    max_concurrent: Family<Of, Gauge>,
-    active: Family<Of, Gauge>,
-    outcomes: Family<WithClass, Counter>,
-    quarantined: Family<Of, Gauge>,
+    max_concurrent: Family<ControllerLabels, Gauge>,
+    active: Family<ControllerLabels, Gauge>,
+    outcomes: Family<RunClassLabels, Counter>,
+    quarantined: Family<ControllerLabels, Gauge>,
     event_to_write: Histograms,
 }
 
@@ -145,8 +145,8 @@ impl ReconcileMetrics {
     }
 }
 
-fn of(controller: &str) -> Of {
-    Of {
+fn controller_labels(controller: &str) -> ControllerLabels {
+    ControllerLabels {
         controller: controller.into(),
     }
 }

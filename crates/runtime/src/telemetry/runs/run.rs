@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tracing::{debug, info, warn};
 
-use super::{ReconcileMetrics, WithClass, WithResult, of};
+use super::{ReconcileMetrics, RunClassLabels, RunResultLabels, controller_labels};
 use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, RunReason};
@@ -31,10 +31,10 @@ impl TelemetryEvent for WorkersSet<'_> {
         let limit = i64::try_from(self.concurrency).unwrap_or(i64::MAX);
         let runs = &families.runs;
         runs.max_concurrent
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .set(limit);
         // Present from the beginning, so that a rate over it has a first value.
-        runs.errors.get_or_create(&of(self.controller)).inc_by(0);
+        runs.errors.get_or_create(&controller_labels(self.controller)).inc_by(0);
         info!(
             controller = self.controller,
             workers = self.concurrency,
@@ -63,14 +63,14 @@ impl TelemetryEvent for RunStarted<'_> {
         families
             .runs
             .active
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .inc();
         debug!(
             controller = self.controller,
             namespace = self.key.namespace.as_deref(),
             name = &*self.key.name,
-            reason = joined(self.reasons),
-            lane = self.lane.word(),
+            reason = join_reasons(self.reasons),
+            lane = self.lane.as_str(),
             waited = ?self.waited,
             "Reconciling"
         );
@@ -103,23 +103,23 @@ impl<'a> From<&'a Error> for RunOutcome<'a> {
 impl RunOutcome<'_> {
     /// The word that metrics and logs use.
     #[must_use]
-    pub(crate) fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Gone => "Gone",
-            Self::Ended(Action::Settled) => "Settled",
-            Self::Ended(Action::Recheck(_)) => "Recheck",
+            Self::Ended(Action::Done) => "Settled",
+            Self::Ended(Action::RequeueAfter(_)) => "Recheck",
             Self::Ended(Action::Blocked { .. }) => "Blocked",
-            Self::Ended(Action::Rejected { .. }) => "Rejected",
-            Self::Failed(error) => error.class().word(),
+            Self::Ended(Action::Reject { .. }) => "Rejected",
+            Self::Failed(error) => error.class().as_str(),
         }
     }
 
     /// What controller-runtime would call it.
     fn result(self) -> &'static str {
         match self {
-            Self::Gone | Self::Ended(Action::Settled | Action::Blocked { .. }) => "success",
-            Self::Ended(Action::Recheck(_)) => "requeue_after",
-            Self::Ended(Action::Rejected { .. }) => "error",
+            Self::Gone | Self::Ended(Action::Done | Action::Blocked { .. }) => "success",
+            Self::Ended(Action::RequeueAfter(_)) => "requeue_after",
+            Self::Ended(Action::Reject { .. }) => "error",
             Self::Failed(error) => match error.class() {
                 ErrorClass::Conflict => "requeue",
                 ErrorClass::Throttled => "requeue_after",
@@ -131,7 +131,7 @@ impl RunOutcome<'_> {
     fn is_terminal(self) -> bool {
         match self {
             Self::Gone => false,
-            Self::Ended(verdict) => matches!(verdict, Action::Rejected { .. }),
+            Self::Ended(verdict) => matches!(verdict, Action::Reject { .. }),
             Self::Failed(error) => error.class() == ErrorClass::Invalid,
         }
     }
@@ -160,14 +160,14 @@ impl TelemetryEvent for RunEnded<'_> {
     fn emit(self, families: &MetricFamilies) {
         self.count(&families.runs);
         match self.outcome {
-            RunOutcome::Ended(Action::Rejected { message, .. }) => self.log_failure(message),
+            RunOutcome::Ended(Action::Reject { message, .. }) => self.log_failure(message),
             RunOutcome::Gone | RunOutcome::Ended(_) => self.log_success(),
             RunOutcome::Failed(error) if self.is_quiet(error) => {
                 debug!(
                     controller = self.controller,
                     namespace = self.key.namespace.as_deref(),
                     name = &*self.key.name,
-                    reason = self.outcome.word(),
+                    reason = self.outcome.as_str(),
                     duration = ?self.took,
                     err = %error,
                     "Reconcile met a conflict"
@@ -180,7 +180,7 @@ impl TelemetryEvent for RunEnded<'_> {
 
 impl RunEnded<'_> {
     fn count(&self, runs: &ReconcileMetrics) {
-        let of = of(self.controller);
+        let of = controller_labels(self.controller);
         runs.active.get_or_create(&of).dec();
         runs.time
             .get_or_create(&of)
@@ -193,14 +193,14 @@ impl RunEnded<'_> {
             runs.terminal_errors.get_or_create(&of).inc();
         }
         let controller = of.controller;
-        let class = self.outcome.word();
-        let by_class = WithClass {
+        let class = self.outcome.as_str();
+        let by_class = RunClassLabels {
             controller: controller.clone(),
             class,
         };
         runs.outcomes.get_or_create(&by_class).inc();
         runs.total
-            .get_or_create(&WithResult { controller, result })
+            .get_or_create(&RunResultLabels { controller, result })
             .inc();
     }
 
@@ -213,9 +213,9 @@ impl RunEnded<'_> {
             controller = self.controller,
             namespace = self.key.namespace.as_deref(),
             name = &*self.key.name,
-            reason = joined(self.reasons),
-            verdict = self.outcome.word(),
-            lane = self.lane.word(),
+            reason = join_reasons(self.reasons),
+            verdict = self.outcome.as_str(),
+            lane = self.lane.as_str(),
             duration = ?self.took,
             "Reconciled"
         );
@@ -226,7 +226,7 @@ impl RunEnded<'_> {
             controller = self.controller,
             namespace = self.key.namespace.as_deref(),
             name = &*self.key.name,
-            reason = self.outcome.word(),
+            reason = self.outcome.as_str(),
             failures = self.in_a_row,
             duration = ?self.took,
             err,
@@ -249,12 +249,12 @@ impl TelemetryEvent for FirstWrite<'_> {
         families
             .runs
             .event_to_write
-            .get_or_create(&of(self.controller))
+            .get_or_create(&controller_labels(self.controller))
             .observe(self.after.as_secs_f64());
     }
 }
 
-fn joined(reasons: &[RunReason]) -> String {
+fn join_reasons(reasons: &[RunReason]) -> String {
     let words: Vec<String> = reasons.iter().map(RunReason::to_string).collect();
     words.join(",")
 }
@@ -287,26 +287,26 @@ mod tests {
         telemetry.text()
     }
 
-    fn has(text: &str, line: &str) {
+    fn assert_line(text: &str, line: &str) {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
 
     #[test]
     fn a_settled_run_is_a_success_under_controller_runtimes_names() {
-        let text = ended(RunOutcome::Ended(&Action::Settled));
-        has(
+        let text = ended(RunOutcome::Ended(&Action::Done));
+        assert_line(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="success"} 1"#,
         );
-        has(
+        assert_line(
             &text,
             r#"controller_runtime_active_workers{controller="demo"} 0"#,
         );
-        has(
+        assert_line(
             &text,
             r#"controller_runtime_reconcile_time_seconds_bucket{le="0.05",controller="demo"} 1"#,
         );
-        has(
+        assert_line(
             &text,
             r#"aplomb_reconcile_outcomes_total{controller="demo",class="Settled"} 1"#,
         );
@@ -318,7 +318,7 @@ mod tests {
             ErrorClass::Conflict,
             "lost",
         )));
-        has(
+        assert_line(
             &text,
             r#"controller_runtime_reconcile_total{controller="demo",result="requeue"} 1"#,
         );
@@ -327,13 +327,13 @@ mod tests {
 
     #[test]
     fn a_refused_spec_is_a_terminal_error() {
-        let verdict = Action::rejected("BadPort", "spec.port must be below 65536");
+        let verdict = Action::reject("BadPort", "spec.port must be below 65536");
         let text = ended(RunOutcome::Ended(&verdict));
-        has(
+        assert_line(
             &text,
             r#"controller_runtime_terminal_reconcile_errors_total{controller="demo"} 1"#,
         );
-        has(
+        assert_line(
             &text,
             r#"controller_runtime_reconcile_errors_total{controller="demo"} 1"#,
         );

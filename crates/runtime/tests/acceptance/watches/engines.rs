@@ -17,16 +17,16 @@ use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Lab, on_box, page, seconds, until};
+use crate::lab::{Lab, on_box, page, seconds, wait_until};
 use crate::page;
 
 fn operator(client: Client, required: bool) -> Engine {
-    let (all, lens) = (Scope::default(), Predicate::everything());
+    let (all, lens) = (Scope::default(), Predicate::always());
     let controller = page::controller();
     let controller = if required {
         controller.watches(all, lens, |_: &Secret, _| Vec::new())
     } else {
-        controller.watches_if_possible(all, lens, |_: &Secret, _| Vec::new())
+        controller.watches_optional(all, lens, |_: &Secret, _| Vec::new())
     };
     Engine::new("pages.example.com", client).controller(controller)
 }
@@ -41,7 +41,7 @@ async fn edits(lab: &Lab) -> Vec<Duration> {
         let edit = Patch::Merge(json!({ "spec": { "title": title } }));
         let edited = pages.patch("front", &PatchParams::default(), &edit).await;
         edited.expect("the user's requests meet no faults");
-        let written = until(seconds(60), "the edit is carried out", || async {
+        let written = wait_until(seconds(60), "the edit is carried out", || async {
             let map = maps.get("front").await.ok();
             let data = map.and_then(|map| map.data).unwrap_or_default();
             data.values().any(|html| html.contains(title))
@@ -82,7 +82,7 @@ fn a_required_input_that_never_comes_is_named() {
         faults.add(Rule::new(Fault::InternalError).on(Match::any().resource("secrets")));
         let _pages = page(&lab).await;
         let begin = Instant::now();
-        let engine = operator(client, true).settings(|settings| {
+        let engine = operator(client, true).configure(|settings| {
             settings.sync_deadline = seconds(20);
         });
         let error = engine.run(pending()).await.unwrap_err();
@@ -95,7 +95,7 @@ fn a_required_input_that_never_comes_is_named() {
 
 /// The child is deleted ten seconds after its watch was black-holed: when it is there again.
 #[test]
-fn an_engine_makes_up_for_a_black_holed_watch_within_90_seconds() {
+fn engine_recovers_a_black_holed_watch_within_90_seconds() {
     let healed = on_box(11, |lab| async move {
         let (client, faults) = lab.client("operator");
         let hole = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
@@ -109,7 +109,7 @@ fn an_engine_makes_up_for_a_black_holed_watch_within_90_seconds() {
             assert!(there().await);
             let deleted = maps.delete("front", &DeleteParams::default()).await;
             deleted.expect("the user's requests meet no faults");
-            seconds(10) + until(seconds(200), "the child is there again", there).await
+            seconds(10) + wait_until(seconds(200), "the child is there again", there).await
         };
         tokio::select! { biased;
             healed = scenario => healed,
@@ -121,7 +121,7 @@ fn an_engine_makes_up_for_a_black_holed_watch_within_90_seconds() {
 
 /// The status and the body of an answer of the engine, asked over a socket as a kubelet does. Virtual
 /// time stands still meanwhile: it does while a blocking task runs.
-async fn ask(address: SocketAddr, path: &str) -> (String, String) {
+async fn http_get(address: SocketAddr, path: &str) -> (String, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let asked = spawn_blocking(move || {
         let (mut stream, mut answer) = (TcpStream::connect(address)?, String::new());
@@ -136,7 +136,7 @@ async fn ask(address: SocketAddr, path: &str) -> (String, String) {
 
 /// How long ago each watch was last heard, by its name.
 async fn ages(address: SocketAddr) -> BTreeMap<String, f64> {
-    let (_, state) = ask(address, "/debug/state.json").await;
+    let (_, state) = http_get(address, "/debug/state.json").await;
     let state: Value = serde_json::from_str(&state).unwrap();
     let watches = state["watches"].as_array().unwrap();
     let age = |watch: &Value| {
@@ -149,46 +149,46 @@ async fn ages(address: SocketAddr) -> BTreeMap<String, f64> {
 /// The watch that is black-holed, as the engine calls it.
 const LOST: &str = "ConfigMap in all namespaces";
 
-async fn only_the_lost_one_is_old(address: SocketAddr) {
+async fn assert_only_lost_watch_is_old(address: SocketAddr) {
     let ages = ages(address).await;
     assert!(ages[LOST] > 60.0, "{ages:?}");
     let mut others = ages.iter().filter(|(name, _)| *name != LOST);
     assert!(others.all(|(_, age)| *age < 61.0), "{ages:?}");
 }
 
-async fn only_the_lost_one_is_named(address: SocketAddr) {
-    let (_, text) = ask(address, "/readyz").await;
+async fn assert_only_lost_watch_is_named(address: SocketAddr) {
+    let (_, text) = http_get(address, "/readyz").await;
     let mut failed = text.lines().filter(|line| line.starts_with("[-]"));
     let expected = format!("[-]watch/{LOST} failed: ");
     assert!(failed.all(|line| line.starts_with(&expected)), "{text}");
-    let (live, text) = ask(address, "/livez").await;
+    let (live, text) = http_get(address, "/livez").await;
     assert_eq!(live, "200", "a restart would not help: {text}");
 }
 
 /// What an engine says whose watch of the children is black-holed after 20 s, with every request that
 /// would make up for it, until five minutes have passed.
-async fn tells(lab: &Lab, address: SocketAddr) {
+async fn assert_reported(lab: &Lab, address: SocketAddr) {
     let _pages = page(lab).await;
     let begin = Instant::now();
     // Once a second: every connection leaves a port behind that is not free for a while.
     let answers = |code: &'static str| async move {
         sleep(seconds(1)).await;
-        ask(address, "/readyz").await.0 == code
+        http_get(address, "/readyz").await.0 == code
     };
     sleep(seconds(15)).await;
     assert!(answers("200").await);
     sleep(seconds(70)).await;
-    only_the_lost_one_is_old(address).await;
-    until(seconds(30), "it is not ready", || answers("500")).await;
-    only_the_lost_one_is_named(address).await;
+    assert_only_lost_watch_is_old(address).await;
+    wait_until(seconds(30), "it is not ready", || answers("500")).await;
+    assert_only_lost_watch_is_named(address).await;
     sleep(seconds(300).saturating_sub(begin.elapsed())).await;
     // The next attempt is at most 40 s away, and what is heard first then, a bookmark or the end, is
     // another minute.
-    until(seconds(100), "it is ready again", || answers("200")).await;
+    wait_until(seconds(100), "it is ready again", || answers("200")).await;
 }
 
 #[test]
-fn a_black_holed_watch_shows_in_what_the_engine_says_of_itself() {
+fn black_holed_watch_is_reported_by_the_engine() {
     on_box(13, |lab| async move {
         let (client, faults) = lab.client("operator");
         let hole = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
@@ -203,9 +203,9 @@ fn a_black_holed_watch_shows_in_what_the_engine_says_of_itself() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
         drop(free);
-        let engine = page::operator(client).settings(|settings| settings.admin = Some(address));
+        let engine = page::operator(client).configure(|settings| settings.admin = Some(address));
         tokio::select! { biased;
-            () = tells(&lab, address) => {}
+            () = assert_reported(&lab, address) => {}
             ended = engine.run(pending()) => panic!("it ended: {ended:?}"),
         }
     });

@@ -18,16 +18,16 @@ use tokio::time::{Instant, sleep};
 use super::{SECOND, Setup, create, in_default, key, maps, touch, world};
 
 #[test]
-fn one_watch_is_shared_by_all_who_ask_for_the_same() {
+fn equal_watches_share_one_informer() {
     let run = world().run(|cluster| async move {
         let setup = Setup::start_with(&cluster, ReflectorTiming::default(), |hub| {
-            let again = hub.watch::<ConfigMap>(in_default());
+            let again = hub.informer::<ConfigMap>(in_default());
             again.index("none", |_| Vec::new());
-            drop(hub.watch::<MetadataOnly<ConfigMap>>(in_default()));
+            drop(hub.informer::<MetadataOnly<ConfigMap>>(in_default()));
         });
-        setup.hub.ready(setup.begin + SECOND).await.unwrap();
+        setup.hub.wait_until_synced(setup.begin + SECOND).await.unwrap();
         assert_eq!(
-            setup.hub.watches().len(),
+            setup.hub.states().len(),
             2,
             "another view is another watch"
         );
@@ -53,9 +53,9 @@ fn one_watch_is_shared_by_all_who_ask_for_the_same() {
 fn a_view_of_metadata_follows_like_any_other() {
     world().run(|cluster| async move {
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
-        let watch = hub.watch::<MetadataOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
+        let watch = hub.informer::<MetadataOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.ready(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
         let map = json!({ "metadata": { "name": "a", "labels": { "x": "y" } } });
         let map = serde_json::from_value(map).unwrap();
         maps(&cluster)
@@ -84,17 +84,17 @@ impl View for Letter {
 }
 
 #[test]
-fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
+fn undecodable_object_is_reported_and_does_not_stop_the_watch() {
     world().run(|cluster| async move {
         create(&cluster, "a").await;
         touch(&cluster, "a", 12345).await;
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
-        let watch = hub.watch::<Letter>(in_default());
+        let watch = hub.informer::<Letter>(in_default());
         let told = Arc::new(Mutex::new(Vec::new()));
         let log = told.clone();
         watch.listen(move |event| log.lock().unwrap().push(format!("{event:?}")));
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.ready(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
         let why = watch
             .cache()
             .unreadable(&key("a"))
@@ -176,11 +176,11 @@ fn a_list_that_is_null_is_an_empty_one() {
         assert!(written.contains("\"rules\":null"), "{written}");
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
         let (slices, roles) = (
-            hub.watch::<Slice>(in_default()),
-            hub.watch::<Rules>(in_default()),
+            hub.informer::<Slice>(in_default()),
+            hub.informer::<Rules>(in_default()),
         );
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.ready(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
         let endpoints = json!([{ "addresses": ["192.0.2.1"] }]);
         send(&cluster, "POST", SLICES, &slice("after", endpoints)).await;
         sleep(SECOND).await;

@@ -46,7 +46,7 @@ impl Peer {
             session: session.to_owned(),
             last,
             drops,
-            _task: Tasks::on_runtime().start(accepting),
+            _task: Tasks::on_runtime().spawn(accepting),
         }
     }
 

@@ -280,7 +280,7 @@ fn no_name_is_written_down_before_its_token_is_kept() {
     world.held = false;
     let told = plan(&world);
     assert!(told.unheld && told.step.is_none() && told.status.pending.is_none());
-    let said = |kind: &str| told.conditions.iter().find(|it| it.kind == kind);
+    let said = |kind: &str| told.conditions.iter().find(|it| it.type_ == kind);
     let said = said("ProvisionerKeyReady").expect("a condition");
     assert!(
         said.message.contains("coder.aplomb.dev/token"),

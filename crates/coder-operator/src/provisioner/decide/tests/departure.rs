@@ -119,7 +119,7 @@ fn without_its_token_a_key_is_waited_for_and_the_way_out_is_told() {
     let ready = told
         .conditions
         .iter()
-        .find(|it| it.kind == "Ready")
+        .find(|it| it.type_ == "Ready")
         .expect("Ready");
     assert!(
         ready.message.starts_with(
@@ -220,7 +220,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(says(&told, "Ready"), Some(("False", "Deleting")));
-    let ready = told.conditions.iter().find(|it| it.kind == "Ready");
+    let ready = told.conditions.iter().find(|it| it.type_ == "Ready");
     let said = &ready.expect("Ready").message;
     assert!(
         said.starts_with("the key team cannot be deleted at https://coder.example.com"),

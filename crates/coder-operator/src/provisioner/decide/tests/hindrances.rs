@@ -278,7 +278,7 @@ fn a_rejected_token_is_not_said_to_have_been_refused_the_licence() {
     world.seen.entitlements = Some(Err(refused(CallErrorClass::Token)));
     let told = plan(&world);
     let mut all = told.conditions.iter();
-    let said = all.find(|it| it.kind == "ExternalProvisionersEntitled");
+    let said = all.find(|it| it.type_ == "ExternalProvisionersEntitled");
     let said = &said.expect("a condition").message;
     assert!(
         said.contains("while the server rejects the token"),

@@ -213,8 +213,8 @@ pub(super) fn later(limited: bool) -> Blocked {
 /// What a plan says of one condition: its status and reason.
 pub(super) fn says<'a>(plan: &'a Plan, kind: &str) -> Option<(&'static str, &'a str)> {
     let all = plan.conditions.iter();
-    let found = all.rev().find(|it| it.kind == kind)?;
-    Some((found.status.word(), &found.reason))
+    let found = all.rev().find(|it| it.type_ == kind)?;
+    Some((found.status.as_str(), &found.reason))
 }
 
 pub(super) fn plan(world: &Observed) -> Plan {

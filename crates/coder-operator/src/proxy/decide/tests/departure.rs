@@ -215,7 +215,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let told = plan(&world);
     assert!(told.step.is_none(), "{:?}", told.step);
     assert_eq!(ready(&told), pair("False", "Deleting"));
-    let found = told.conditions.iter().find(|it| it.kind == "Ready");
+    let found = told.conditions.iter().find(|it| it.type_ == "Ready");
     let said = &found.expect("Ready").message;
     assert!(
         said.starts_with("the proxy europe is to be taken back at https://coder.example.com"),

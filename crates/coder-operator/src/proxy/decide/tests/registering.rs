@@ -209,7 +209,7 @@ fn no_name_is_written_down_before_its_token_is_kept() {
     shows(&mut world, URL, "europe", None);
     let told = plan(&world);
     assert!(told.unheld && told.step.is_none() && told.status.pending.is_none());
-    let said = told.conditions.iter().find(|it| it.kind == "Registered");
+    let said = told.conditions.iter().find(|it| it.type_ == "Registered");
     let said = &said.expect("a condition").message;
     assert!(said.contains("coder.aplomb.dev/token"), "{said}");
 }

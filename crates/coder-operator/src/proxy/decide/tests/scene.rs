@@ -247,9 +247,9 @@ pub(super) fn step(world: &Observed) -> &'static str {
 
 /// Status and reason of a condition.
 pub(super) fn says(plan: &Plan, kind: &str) -> (String, String) {
-    let found = plan.conditions.iter().find(|it| it.kind == kind);
+    let found = plan.conditions.iter().find(|it| it.type_ == kind);
     found.map_or_else(Default::default, |it| {
-        (it.status.word().to_owned(), it.reason.to_string())
+        (it.status.as_str().to_owned(), it.reason.to_string())
     })
 }
 

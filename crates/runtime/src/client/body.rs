@@ -1,0 +1,93 @@
+//! A body under its call's deadline, which keeps the call's slot until it is read or given up.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until};
+use tower::BoxError;
+
+use super::service::unwrap_error;
+use crate::ratelimit::Permit;
+
+/// A body under its call's deadline.
+pub(super) struct DeadlineBody {
+    inner: Option<kube::client::Body>,
+    limit: Option<Limit>,
+}
+
+struct Limit {
+    timer: Pin<Box<Sleep>>,
+    on_exceeded: Box<dyn FnOnce() -> BoxError + Send>,
+    /// Held so that its slot is.
+    _permit: Permit,
+}
+
+impl DeadlineBody {
+    /// A body that nobody knows the end of: it holds no slot and has no deadline.
+    pub(super) fn without_deadline(inner: kube::client::Body) -> Self {
+        Self {
+            inner: Some(inner),
+            limit: None,
+        }
+    }
+
+    /// A body that must be there by `deadline`; `exceeded` counts and names the miss.
+    pub(super) fn with_deadline(
+        inner: kube::client::Body,
+        deadline: Instant,
+        permit: Permit,
+        exceeded: impl FnOnce() -> BoxError + Send + 'static,
+    ) -> Self {
+        Self {
+            inner: Some(inner),
+            limit: Some(Limit {
+                timer: Box::pin(sleep_until(deadline)),
+                on_exceeded: Box::new(exceeded),
+                _permit: permit,
+            }),
+        }
+    }
+}
+
+impl Body for DeadlineBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        // First, so that a body which never stops cannot outlive its deadline either.
+        if let Some(mut limit) = this.limit.take() {
+            if limit.timer.as_mut().poll(context).is_ready() {
+                // The connection goes too: nothing is left that could hold a call open.
+                this.inner = None;
+                return Poll::Ready(Some(Err((limit.on_exceeded)())));
+            }
+            this.limit = Some(limit);
+        }
+        let Some(inner) = &mut this.inner else {
+            return Poll::Ready(None);
+        };
+        let frame = ready!(Pin::new(inner).poll_frame(context));
+        if !matches!(frame, Some(Ok(_))) {
+            this.inner = None;
+            this.limit = None;
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(unwrap_error)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.inner {
+            Some(inner) => inner.size_hint(),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}

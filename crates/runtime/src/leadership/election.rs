@@ -1,0 +1,329 @@
+//! The election as a pure state machine: what was observed, and when on this replica's own
+//! monotonic clock, decides whether to read, to claim or to wait.
+//!
+//! Why two replicas never act at once: a holder acts for `renew` after it *sent* a renewal; another
+//! claims only after the record has stood unchanged for `duration` since it *saw* it, which was
+//! after it was sent; and `duration` is longer. A claim replaces the version it was judged by, so a
+//! renewal in between refuses it. Neither wall time nor the other's clock has a part in this.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::config::LeaseConfig;
+use super::record::LeaderElectionRecord;
+use crate::version::ResourceVersion;
+
+/// How many reads in a row must be older than what is known before they are believed.
+const ROLLBACK_CONFIRMATIONS: u32 = 3;
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ElectionStep {
+    /// Read the lease.
+    Read,
+    /// Write this record over that version, or as a new object.
+    Claim {
+        record: LeaderElectionRecord,
+        replaces: Option<ResourceVersion>,
+    },
+    /// Nothing before this time, unless the lease changes.
+    Wait(Duration),
+}
+
+/// What is known of the object.
+#[derive(Clone, Debug, PartialEq)]
+enum LeaseObservation {
+    Unknown,
+    Absent,
+    Present {
+        record: LeaderElectionRecord,
+        version: ResourceVersion,
+    },
+}
+
+/// A write of ours: when it was sent, and the stamp by which it is known again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct SentClaim {
+    at: Duration,
+    stamp: Timestamp,
+}
+
+/// One candidate's view of the election. Times are since an arbitrary beginning.
+#[derive(Debug)]
+pub(crate) struct ElectionState {
+    config: LeaseConfig,
+    view: LeaseObservation,
+    /// When the present record was first seen: another's hold ends its duration after this.
+    observed_at: Duration,
+    /// When anything was last heard of the lease, changed or not.
+    last_response_at: Duration,
+    /// What is seen may be out of date: read before writing.
+    stale: bool,
+    /// Before this no other hold can have ended, even if its record is gone.
+    others_hold_until: Duration,
+    /// The claim whose outcome is not known.
+    pending: Option<SentClaim>,
+    /// The last claim that is known to have been carried out, while the record is ours.
+    confirmed: Option<SentClaim>,
+    /// This process claimed the lease, and nothing has made its view of it void since.
+    has_claim: bool,
+    /// Reads in a row that were older than what is known.
+    rollbacks: u32,
+    /// No call before this time, and no claim before that.
+    call_at: Duration,
+    claim_at: Duration,
+    stamp: Timestamp,
+}
+
+impl ElectionState {
+    pub(crate) fn new(config: LeaseConfig) -> Self {
+        Self {
+            config,
+            view: LeaseObservation::Unknown,
+            observed_at: Duration::ZERO,
+            last_response_at: Duration::ZERO,
+            stale: true,
+            others_hold_until: Duration::ZERO,
+            pending: None,
+            confirmed: None,
+            has_claim: false,
+            rollbacks: 0,
+            call_at: Duration::ZERO,
+            claim_at: Duration::ZERO,
+            stamp: Timestamp::MIN,
+        }
+    }
+
+    /// Until when this replica may act, if it holds the lease.
+    pub(crate) fn held_until(&self) -> Option<Duration> {
+        self.confirmed.map(|sent| sent.at + self.config.renew_deadline)
+    }
+
+    /// How often the lease has changed hands.
+    pub(crate) fn transitions(&self) -> i32 {
+        match &self.view {
+            LeaseObservation::Present { record, .. } => record.transitions,
+            LeaseObservation::Unknown | LeaseObservation::Absent => 0,
+        }
+    }
+
+    /// Whom the record names.
+    pub(crate) fn holder(&self) -> Option<&str> {
+        match &self.view {
+            LeaseObservation::Present { record, .. } => record.holder.as_deref(),
+            LeaseObservation::Unknown | LeaseObservation::Absent => None,
+        }
+    }
+
+    /// The next step. A claim is taken for sent at `now`.
+    pub(crate) fn next(&mut self, now: Duration, wall: Timestamp) -> ElectionStep {
+        if now < self.call_at {
+            return ElectionStep::Wait(self.call_at);
+        }
+        if self.stale {
+            return ElectionStep::Read;
+        }
+        let claim_at = self.next_claim_at().max(self.claim_at);
+        if now >= claim_at {
+            return self.claim(now, wall);
+        }
+        // Silence of the holder, or of the watch: look which.
+        let read_at = self.last_response_at + self.config.retry_period + self.config.retry_period / 4;
+        if self.is_own_record() {
+            ElectionStep::Wait(claim_at)
+        } else if now >= read_at {
+            ElectionStep::Read
+        } else {
+            ElectionStep::Wait(claim_at.min(read_at))
+        }
+    }
+
+    /// When the lease may be claimed or renewed.
+    fn next_claim_at(&self) -> Duration {
+        match &self.view {
+            LeaseObservation::Unknown | LeaseObservation::Absent => self.others_hold_until,
+            LeaseObservation::Present { record, .. } if self.is_own_record() => match self.confirmed {
+                Some(sent) if record.holder.is_some() => sent.at + self.config.retry_period,
+                _ => Duration::ZERO,
+            },
+            LeaseObservation::Present { record, .. } => match record.holder {
+                Some(_) => self.observed_at + record.duration,
+                None => Duration::ZERO,
+            },
+        }
+    }
+
+    fn claim(&mut self, now: Duration, wall: Timestamp) -> ElectionStep {
+        let stamp = self.next_stamp(wall);
+        self.pending = Some(SentClaim { at: now, stamp });
+        let ours = self.is_own_record();
+        self.has_claim = true;
+        let mut record = LeaderElectionRecord {
+            holder: Some(self.config.identity.clone()),
+            duration: self.config.lease_duration,
+            transitions: 0,
+            acquired: Some(stamp),
+            renewed: Some(stamp),
+        };
+        let mut replaces = None;
+        if let LeaseObservation::Present {
+            record: old,
+            version,
+        } = &self.view
+        {
+            replaces = Some(version.clone());
+            record.transitions = old.transitions.saturating_add(i32::from(!ours));
+            if ours {
+                record.acquired = old.acquired;
+            }
+        }
+        ElectionStep::Claim { record, replaces }
+    }
+
+    /// The wall time in the precision of a Lease, made unique: two claims of one replica can then
+    /// be told apart whatever its wall clock does.
+    fn next_stamp(&mut self, wall: Timestamp) -> Timestamp {
+        let micros = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
+        let after = self.stamp.checked_add(SignedDuration::from_micros(1));
+        self.stamp = micros.max(after.unwrap_or(micros));
+        self.stamp
+    }
+
+    /// The lease is about to be observed at `version` because it was read. Reads are consistent, so
+    /// one that insists on the past tells of a restore from a backup: what was known is void then,
+    /// which is answered with `true`. Whoever led before may act for a while yet, whoever the record
+    /// names, so a full duration is waited.
+    pub(crate) fn check_rollback(&mut self, version: &ResourceVersion, now: Duration) -> bool {
+        if !self.is_older(version) {
+            return false;
+        }
+        self.rollbacks += 1;
+        if self.rollbacks < ROLLBACK_CONFIRMATIONS {
+            // No use in asking a server that lags again at once.
+            self.call_at = now + self.config.retry_period;
+            return false;
+        }
+        self.view = LeaseObservation::Unknown;
+        self.pending = None;
+        self.confirmed = None;
+        self.has_claim = false;
+        self.claim_at = now + self.config.lease_duration;
+        true
+    }
+
+    fn is_older(&self, version: &ResourceVersion) -> bool {
+        matches!(&self.view, LeaseObservation::Present { version: known, .. }
+            if known != version && known.includes(version) == Some(true))
+    }
+
+    /// The lease was read, its watch told of it, or it is the answer to a claim. `false` if that is
+    /// older than what is known.
+    pub(crate) fn observe_record(
+        &mut self,
+        record: LeaderElectionRecord,
+        version: ResourceVersion,
+        now: Duration,
+    ) -> bool {
+        if self.is_older(&version) {
+            return false;
+        }
+        self.last_response_at = now;
+        self.stale = false;
+        self.rollbacks = 0;
+        let same = matches!(&self.view, LeaseObservation::Present { record: known, .. } if *known == record);
+        if !same {
+            self.observed_at = now;
+        }
+        let stamp = record.renewed;
+        self.view = LeaseObservation::Present { record, version };
+        self.resolve_claim(stamp, now);
+        true
+    }
+
+    /// Who holds it now decides what is left of our claims.
+    fn resolve_claim(&mut self, stamp: Option<Timestamp>, now: Duration) {
+        if self.is_own_record() {
+            let known = |sent: &SentClaim| Some(sent.stamp) == stamp;
+            self.confirmed = self.pending.filter(known).or(self.confirmed.filter(known));
+        } else {
+            self.confirmed = None;
+            if let LeaseObservation::Present { record, .. } = &self.view
+                && record.holder.is_some()
+            {
+                self.others_hold_until = now + record.duration;
+            }
+        }
+        self.pending = None;
+    }
+
+    /// The lease does not exist.
+    pub(crate) fn observe_absence(&mut self, now: Duration) {
+        self.view = LeaseObservation::Absent;
+        self.last_response_at = now;
+        self.stale = false;
+        self.rollbacks = 0;
+        self.pending = None;
+        self.confirmed = None;
+    }
+
+    /// The claim was refused because another write was first.
+    pub(crate) fn record_claim_conflict(&mut self, now: Duration) {
+        self.pending = None;
+        self.stale = true;
+        self.claim_at = now + self.config.retry_period / 8;
+    }
+
+    /// Whether this replica tried to hold it, and its record may be the answer to that.
+    pub(crate) fn has_claimed(&self) -> bool {
+        self.has_claim
+    }
+
+    /// Whether what is known may be out of date.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale
+    }
+
+    /// The watch ended: what it would have told has to be read.
+    pub(crate) fn record_watch_end(&mut self, now: Duration) {
+        self.record_failure(now);
+    }
+
+    /// A call failed. A claim may have been carried out all the same.
+    pub(crate) fn record_failure(&mut self, now: Duration) {
+        self.stale = true;
+        self.call_at = now + self.config.retry_period;
+    }
+
+    /// Gives the lease up: this replica may not act from here on. What to write so that another
+    /// need not wait, if the record is ours.
+    pub(crate) fn release(
+        &mut self,
+        wall: Timestamp,
+    ) -> Option<(LeaderElectionRecord, ResourceVersion)> {
+        self.confirmed = None;
+        let ours = self.is_own_record();
+        let stamp = self.next_stamp(wall);
+        let LeaseObservation::Present { record, version } = &self.view else {
+            return None;
+        };
+        let released = LeaderElectionRecord {
+            holder: None,
+            duration: Duration::from_secs(1),
+            transitions: record.transitions,
+            acquired: Some(stamp),
+            renewed: Some(stamp),
+        };
+        ours.then(|| (released, version.clone()))
+    }
+
+    /// Whether the record names this replica and this process wrote it: one that a former process
+    /// of the same name left behind has to run out like any other.
+    fn is_own_record(&self) -> bool {
+        self.has_claimed() && self.holder() == Some(&*self.config.identity)
+    }
+}
+
+#[cfg(test)]
+#[path = "election_tests.rs"]
+mod tests;
