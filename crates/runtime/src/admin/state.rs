@@ -45,9 +45,9 @@ impl DebugState {
             if !self
                 .budgets
                 .iter()
-                .any(|known| known.target == ratelimit.target)
+                .any(|known| known.target == budget.target)
             {
-                self.budgets.push(ratelimit);
+                self.budgets.push(budget);
             }
         }
         self.leases.extend(other.leases);

@@ -24,7 +24,7 @@ use super::once::SingleUseBody;
 use super::refusal::{self, ThrottleResponse, ThrottleScope};
 use crate::ratelimit::{Permit, api};
 use crate::error::{Error, ErrorClass};
-use crate::scope::CallContext;
+use crate::call_context::CallContext;
 use crate::telemetry::{CollectionThrottled, DeadlineExceeded, RequestDone};
 
 /// No request is worth more, whatever is configured.

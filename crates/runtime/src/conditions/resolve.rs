@@ -3,7 +3,7 @@
 //! `LaneReadiness` is the reconcile's to prove: a failure to look never makes it False.
 
 use crate::error::{Error, ErrorClass};
-use crate::verdict::Action;
+use crate::action::Action;
 
 use super::{Condition, ConditionChanges, ConditionStatus, READY, RECONCILING, STALLED};
 

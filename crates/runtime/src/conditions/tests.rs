@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::error::{Error, ErrorClass};
-use crate::verdict::Action;
+use crate::action::Action;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).expect("a time")

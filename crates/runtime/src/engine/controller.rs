@@ -20,7 +20,7 @@ use crate::error::Result;
 use crate::informer::{Informer, InformerSet};
 use crate::key::ObjectKey;
 use crate::predicate::Predicate;
-use crate::verdict::Action;
+use crate::action::Action;
 use crate::view::View;
 use crate::watch::Scope;
 

@@ -13,7 +13,7 @@ use crate::backoff::{Backoff, BackoffPolicies};
 use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, NextRun, RunCause, RunReason, WaitPolicy};
-use crate::verdict::Action;
+use crate::action::Action;
 
 /// How a run ended.
 #[derive(Debug)]

@@ -120,7 +120,7 @@ impl EngineSettings {
     /// What this replica is called.
     fn instance(&self, name: &str) -> String {
         let lease = self.lease.as_ref();
-        leadership.map_or_else(|| name.to_owned(), |lease| leadership.identity.clone())
+        lease.map_or_else(|| name.to_owned(), |lease| lease.identity.clone())
     }
 }
 

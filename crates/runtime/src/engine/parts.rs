@@ -58,14 +58,14 @@ impl EngineParts {
         let server = settings.api_limits.clone();
         let server = server
             .unwrap_or_else(|| ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock));
-        let gated = |budget: RateLimiter, client: kube::Client| {
-            let mut gate = ClientLimits::new(ratelimit, telemetry.clone());
-            client.request_deadline = settings.request_deadline;
-            client::limit_client(client, client)
+        let gated = |limiter: RateLimiter, client: kube::Client| {
+            let mut limits = ClientLimits::new(limiter, telemetry.clone());
+            limits.request_deadline = settings.request_deadline;
+            client::limit_client(client, limits)
         };
         let renewals = gated(server.leases, client.clone());
-        let budget = server.work;
-        let client = gated(ratelimit.clone(), client);
+        let limiter = server.work;
+        let client = gated(limiter.clone(), client);
         let reporter = EventReporter {
             controller: name.to_owned(),
             instance: settings.instance(name),
@@ -84,7 +84,7 @@ impl EngineParts {
             final_stop: CancellationToken::new(),
             settings,
             client,
-            limiter: ratelimit,
+            limiter,
             telemetry,
             recorder,
             fence,

@@ -17,7 +17,7 @@ use crate::informer::{Informer, InformerSet};
 use crate::journal::JournalEntry;
 use crate::key::{ObjectKey, ObjectRef};
 use crate::predicate::{Predicate, PredicateResult};
-use crate::managed;
+use crate::managed_fields;
 use crate::queue::{Lane, RunReason};
 use crate::telemetry::{ConflictLost, Telemetry};
 use crate::view::{MetaRef, View};
@@ -129,7 +129,7 @@ impl<K: Kind> EventHandlers<'_, K> {
         watch.cache().set_foreign_check(|old, new, manager| {
             let (old, new) = (serde_json::to_value(old), serde_json::to_value(new));
             match (old, new) {
-                (Ok(old), Ok(new)) => managed::is_foreign_change(&old, &new, manager),
+                (Ok(old), Ok(new)) => managed_fields::is_foreign_change(&old, &new, manager),
                 _ => true,
             }
         });
@@ -148,7 +148,7 @@ impl<K: Kind> EventHandlers<'_, K> {
             };
             for key in desk.observed_version(&object, &View::meta(&**newest).version()) {
                 let newest = serde_json::to_value(&**newest).unwrap_or_default();
-                let winner = managed::newest_foreign_manager(&newest, manager);
+                let winner = managed_fields::newest_foreign_manager(&newest, manager);
                 telemetry.emit(ConflictLost {
                     object: &object,
                     manager,

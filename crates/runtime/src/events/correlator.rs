@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::core::ObjectMeta;
 
 use super::{Event, EventReporter, EventType};
-use crate::recent::LruMap;
+use crate::support::LruMap;
 
 /// How many objects and series are remembered.
 const MAX_REMEMBERED: usize = 4096;

@@ -16,7 +16,7 @@ use super::{Event, EventReporter};
 use crate::ratelimit::api::EVENTS;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorClass, Result};
-use crate::scope::CallContext;
+use crate::call_context::CallContext;
 use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{InformerStatus, Inner, AnyInformer, wait_until_informer_synced};
 use crate::cache::{Cache, CacheEvent, Freshness};
 use crate::error::Result;
-use crate::lens::{Predicate, PredicateResult};
+use crate::predicate::{Predicate, PredicateResult};
 use crate::telemetry::{
     EventResult, EventSeen, ListenerPanicked, ObjectUnreadable, Telemetry, WatchBegan, WatchGauges,
 };

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::key::ObjectRef;
-use crate::recent::LruMap;
+use crate::support::LruMap;
 
 pub use self::entry::{JournalEntry, JournalLine};
 use self::object::ObjectJournal;

@@ -21,7 +21,7 @@ use super::record::LeaderElectionRecord;
 use super::{Shared, Stage};
 use crate::ratelimit::api::LEASE;
 use crate::error::{Error, ErrorClass, Result};
-use crate::scope::CallContext;
+use crate::call_context::CallContext;
 use crate::telemetry::{
     LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
 };

@@ -227,7 +227,7 @@ impl<T: View> ReflectorTask<T> {
         limit: Duration,
         work: impl Future<Output = Result<V, WatchFailure>>,
     ) -> Result<V, WatchFailure> {
-        let scope = crate::scope::CallContext {
+        let scope = crate::call_context::CallContext {
             deadline: Instant::now() + limit,
             lane: api::BACKGROUND,
         };

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::key::ObjectRef;
-use crate::managed::{ObjectPart, applied_entry};
+use crate::managed_fields::{ObjectPart, applied_entry};
 use crate::nulls;
 
 use super::answer::ApiResponse;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::managed::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
+use crate::managed_fields::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
 pub(crate) fn is_converged(

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::managed::ObjectPart;
+use crate::managed_fields::ObjectPart;
 use crate::nulls;
 
 use super::desired::DesiredObject;

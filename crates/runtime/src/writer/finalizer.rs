@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorClass, Result};
-use crate::managed::ObjectPart;
+use crate::managed_fields::ObjectPart;
 use crate::version::ResourceVersion;
 
 use super::answer::ApiResponse;

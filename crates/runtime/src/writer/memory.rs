@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Value, json};
 
 use crate::key::ObjectRef;
-use crate::managed::{applied_entry, owned_fields};
+use crate::managed_fields::{applied_entry, owned_fields};
 
 /// Odd objects are few; beyond this many, some are written once more.
 const MAX_ENTRIES: usize = 65_536;

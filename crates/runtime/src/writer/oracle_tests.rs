@@ -13,7 +13,7 @@ use super::converged::is_converged;
 use super::desired::drop_nulls;
 use super::memory::AppliedMemo;
 use crate::key::{ObjectKey, ObjectRef};
-use crate::managed::{ObjectPart, is_foreign_change, is_foreign_change_excluding};
+use crate::managed_fields::{ObjectPart, is_foreign_change, is_foreign_change_excluding};
 
 const OURS: &str = "ours";
 

@@ -15,7 +15,7 @@ use crate::conditions::{Condition, ConditionChanges, STALLED};
 use crate::error::Result;
 use crate::journal::{Journal, JournalEntry};
 use crate::key::{ObjectKey, ObjectRef};
-use crate::managed::written_by;
+use crate::managed_fields::written_by;
 use crate::nulls;
 
 use super::Writer;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::key::ObjectKey;
-use crate::managed::ObjectPart;
+use crate::managed_fields::ObjectPart;
 
 use super::kind::ErasedKind;
 use super::known::LiveObjects;

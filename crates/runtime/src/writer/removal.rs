@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::key::{ObjectKey, ObjectRef};
-use crate::managed::{ObjectPart, has_fields};
+use crate::managed_fields::{ObjectPart, has_fields};
 
 use super::kind::ErasedKind;
 use super::known::LiveObjects;

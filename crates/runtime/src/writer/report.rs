@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::key::ObjectKey;
-use crate::managed::ObjectPart;
+use crate::managed_fields::ObjectPart;
 
 use super::desired::drop_nulls;
 use super::kind::ErasedKind;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorClass, Result};
 use crate::key::ObjectRef;
-use crate::managed::{has_fields, has_finalizer_of, newest_foreign_manager};
+use crate::managed_fields::{has_fields, has_finalizer_of, newest_foreign_manager};
 use crate::version::ResourceVersion;
 
 use super::pass::{Pass, PassOwner};

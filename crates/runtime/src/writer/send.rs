@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::fence::FenceGuard;
 use crate::journal::JournalEntry;
 use crate::key::ObjectRef;
-use crate::managed::{ObjectPart, is_foreign_change_excluding};
+use crate::managed_fields::{ObjectPart, is_foreign_change_excluding};
 use crate::telemetry::{StaleEffect, WriteEnded, WriteResult};
 use crate::version::ResourceVersion;
 

@@ -9,7 +9,7 @@ use crate::conditions::{
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::journal::JournalEntry;
-use crate::managed::{FieldSet, FieldStep, ObjectPart, owned_by_others, owned_fields};
+use crate::managed_fields::{FieldSet, FieldStep, ObjectPart, owned_by_others, owned_fields};
 
 use super::answer::ApiResponse;
 use super::desired::drop_nulls;

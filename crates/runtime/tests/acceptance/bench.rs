@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::journal::{Journal, JournalCapacity};
-use aplomb::managed::is_foreign_change;
+use aplomb::managed_fields::is_foreign_change;
 use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;

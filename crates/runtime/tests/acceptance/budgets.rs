@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb::ratelimit::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
-use aplomb::scope::CallContext;
+use aplomb::call_context::CallContext;
 use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Match, Rule};
 use aplomb_apiserver::world::{Run, World};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb::ratelimit::api;
-use aplomb::scope::CallContext;
+use aplomb::call_context::CallContext;
 use aplomb::{Error, ErrorClass};
 use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
 use aplomb_apiserver::world::{Cluster, World};

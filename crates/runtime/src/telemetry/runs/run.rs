@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, RunReason};
 use crate::telemetry::{MetricFamilies, TelemetryEvent};
-use crate::verdict::Action;
+use crate::action::Action;
 
 /// From this many conflicts in a row somebody is writing against us, and a person should know.
 const CONFLICTS_WORTH_A_WARNING: u32 = 10;
