@@ -1,8 +1,5 @@
 //! `aplomb get`, the real binary, on `aplomb box`: what it prints is what kubectl prints.
 
-#[path = "common/boxed.rs"]
-mod boxed;
-#[path = "get/fixtures.rs"]
 mod fixtures;
 
 use std::io::{BufRead, BufReader};
@@ -10,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use self::boxed::{Boxed, err, has_kubectl, out};
+use crate::boxed::{Boxed, err, has_kubectl, out};
 
 /// A box with two objects of every kind.
 fn filled() -> Boxed {

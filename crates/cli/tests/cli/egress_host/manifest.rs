@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-const HOST: &str = include_str!("../../../../deploy/egress/host/daemonset.yaml");
-const POLICY: &str = include_str!("../../../../deploy/egress/samples/cilium-policy.yaml");
+const HOST: &str = include_str!("../../../../../deploy/egress/host/daemonset.yaml");
+const POLICY: &str = include_str!("../../../../../deploy/egress/samples/cilium-policy.yaml");
 
 fn objects(text: &str) -> Vec<Value> {
     let documents = text.split("\n---\n");

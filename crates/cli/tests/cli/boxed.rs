@@ -1,5 +1,4 @@
 //! `aplomb box` as a process of its own, with `aplomb` and kubectl beside it. Dropping it ends it.
-#![allow(dead_code)] // each test uses what it needs
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -1,9 +1,6 @@
 //! `aplomb connect --relay-only` through operator, gateway and a real relay on loopback, on `aplomb box`.
 //! `tools/make/relay` builds the relay and runs this; by itself it is ignored.
 
-#[path = "common/boxed.rs"]
-mod boxed;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +14,7 @@ use kube::{Api, Client, Config};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use self::boxed::Boxed;
+use crate::boxed::Boxed;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 

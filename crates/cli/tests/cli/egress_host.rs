@@ -2,14 +2,11 @@
 //! what it corrects, and what it takes away again. What the kernel has is read with `ip`.
 #![cfg(target_os = "linux")]
 
-#[path = "egress_host/lab.rs"]
 mod lab;
-#[path = "egress_host/manifest.rs"]
 mod manifest;
-#[path = "egress_host/names.rs"]
 mod names;
 
-use lab::{Host, inside, inside_with_setpriv, ip};
+use self::lab::{Host, inside, inside_with_setpriv, ip};
 
 const ADDRESS: &str = "203.0.113.7";
 

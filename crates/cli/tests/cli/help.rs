@@ -1,5 +1,5 @@
 //! docs/cli.md shows what each command says of itself. Write the page anew with
-//! `UPDATE_HELP=1 cargo test -p aplomb-cli --test help`.
+//! `UPDATE_HELP=1 cargo test -p aplomb-cli --test cli help::`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,7 +56,7 @@ fn the_page_shows_what_every_command_says_of_itself() {
     } else {
         assert!(
             text == now,
-            "write it anew with UPDATE_HELP=1 cargo test -p aplomb-cli --test help"
+            "write it anew with UPDATE_HELP=1 cargo test -p aplomb-cli --test cli help::"
         );
     }
     let all = help(&[]);

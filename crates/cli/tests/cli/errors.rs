@@ -1,8 +1,5 @@
 //! Every command, and everything that can be wrong around it: one line that says what and what to do, and exit code 2.
 
-#[path = "common/boxed.rs"]
-mod boxed;
-#[path = "errors/kubeconfigs.rs"]
 mod kubeconfigs;
 
 use std::net::TcpListener;
@@ -11,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::boxed::{Boxed, err};
+use crate::boxed::{Boxed, err};
 
 const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
 

@@ -1,20 +1,14 @@
 //! `aplomb trace` and `aplomb status`, the real binaries, on `aplomb box`: a tunnel that is made in a storm of conflicts.
 
-#[path = "common/boxed.rs"]
-mod boxed;
-#[path = "trace/origin.rs"]
 mod origin;
-#[path = "common/process.rs"]
-mod process;
-#[path = "trace/storm.rs"]
 mod storm;
 
 use aplomb_console::trace::{Source, Trace};
 use serde_json::{Value, json};
 
-use self::boxed::{Boxed, err, has_kubectl, out};
-use self::process::Process;
 use self::storm::{RIVAL, Storm};
+use crate::boxed::{Boxed, err, has_kubectl, out};
+use crate::process::Process;
 
 /// More than a journal has lines for.
 const TIMES: u32 = 80;

@@ -1,11 +1,8 @@
 //! `aplomb status`, the real binary, on `aplomb box`: what its exit code says.
 
-#[path = "common/boxed.rs"]
-mod boxed;
-
 use serde_json::{Value, json};
 
-use self::boxed::{Boxed, err, has_kubectl, out};
+use crate::boxed::{Boxed, err, has_kubectl, out};
 
 fn condition(kind: &str, status: &str, reason: &str) -> Value {
     json!({ "type": kind, "status": status, "reason": reason, "message": "so",
