@@ -130,7 +130,7 @@ async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) 
         looks::act(play, tally).await;
     }
     if wanted("protocols") {
-        protocols::act(play, tally).await;
+        protocols::act(play, tally, long).await;
     }
     if wanted("origins") {
         origins::act(play, tally).await;
