@@ -11,7 +11,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Answers, Lab, NOISY, on_box, on_real, page, seconds, until};
+use crate::lab::{Answers, Lab, NOISY, on_box, on_real_alone, page, seconds, until};
 use crate::page::{Page, PageSpec};
 
 const OBJECTS: usize = 10_000;
@@ -147,7 +147,7 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_an_edit_during_a_cold_start_is_handled_at_once() {
-    let start = on_real(|lab| async move {
+    let start = on_real_alone(|lab| async move {
         let pages = converged(&lab).await;
         restart(&lab, &pages, "mended", queue::Config::default()).await
     });

@@ -5,7 +5,6 @@ use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_apiserver::faults::Faults;
 use aplomb_apiserver::trace::Trace;
 use aplomb_apiserver::world::{Cluster, World};
@@ -17,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
 use crate::page::{self, Page};
+use crate::shared::{self, Shared};
 
 /// A server, and the faults between it and each client.
 pub struct Lab {
@@ -25,11 +25,7 @@ pub struct Lab {
 
 enum Place {
     Simulated(Cluster),
-    Real {
-        client: Client,
-        trace: Trace,
-        _plane: Box<ControlPlane>,
-    },
+    Real { client: Client, trace: Trace },
 }
 
 impl Lab {
@@ -37,7 +33,7 @@ impl Lab {
     pub fn client(&self, identity: &str) -> (Client, Faults) {
         match &self.place {
             Place::Simulated(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
-            Place::Real { client, trace, .. } => {
+            Place::Real { client, trace } => {
                 let faults = Faults::new(identity, trace);
                 (faults.plain_client(client), faults)
             }
@@ -185,31 +181,48 @@ thread_local! {
     static GIVEN: Cell<u32> = const { Cell::new(1) };
 }
 
-/// Runs a scenario on a real server.
+/// Runs a scenario on a real server that others have used before, and will use after it.
 pub fn on_real<T, F, S>(scenario: S) -> T
 where
     S: FnOnce(Lab) -> F,
     F: Future<Output = T>,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be made");
+    let shared = real_time().block_on(shared::take());
+    let value = on(&shared, scenario);
+    real_time().block_on(shared::give_back(shared));
+    value
+}
+
+/// Runs a scenario on a real server of its own: it overloads the server, or changes what is not in the namespace.
+pub fn on_real_alone<T, F, S>(scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F,
+    F: Future<Output = T>,
+{
+    let shared = real_time().block_on(shared::start());
+    on(&shared, scenario)
+}
+
+/// What the scenario has spawned ends with its own runtime.
+fn on<T, F, S>(shared: &Shared, scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F,
+    F: Future<Output = T>,
+{
     GIVEN.set(NOISY);
-    runtime.block_on(async {
-        let options = Options::with_garbage_collection();
-        let plane = ControlPlane::start(options)
-            .await
-            .expect("the control plane starts");
-        let client = plane.client().await.expect("it has a client");
+    real_time().block_on(async {
+        let client = shared.plane.client().await.expect("it has a client");
         let trace = Trace::new();
-        let place = Place::Real {
-            client,
-            trace,
-            _plane: Box::new(plane),
-        };
+        let place = Place::Real { client, trace };
         scenario(Lab { place }).await
     })
+}
+
+fn real_time() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
 }
 
 /// How many times what is promised the time of this thread is given.

@@ -34,6 +34,7 @@ mod polite;
 mod refusals;
 mod relabel;
 mod replica;
+mod shared;
 mod statuses;
 mod watches;
 mod writes;

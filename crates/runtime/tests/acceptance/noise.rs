@@ -15,7 +15,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::lab::{Answers, Lab, on_box, on_real, seconds, until};
+use crate::lab::{Answers, Lab, on_box, on_real_alone, seconds, until};
 use crate::page::{self, Page, PageSpec};
 
 /// What is read of a node: whether it takes pods, and what its conditions say but not when.
@@ -304,7 +304,7 @@ fn real_heartbeats_and_relists_cost_no_run_and_no_write() {
         pause: Duration::from_millis(3_300),
         resync: None,
     };
-    let (quiet, news) = on_real(move |lab| noisy(lab, noise, health()));
+    let (quiet, news) = on_real_alone(move |lab| noisy(lab, noise, health()));
     assert_eq!(quiet, NOTHING);
     assert_eq!(
         (news.runs, news.writes),
@@ -351,7 +351,7 @@ fn ten_resyncs_leave_every_version_as_it_was() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_ten_resyncs_leave_every_version_as_it_was() {
-    let cost = on_real(|lab| resynced(lab, ten_resyncs()));
+    let cost = on_real_alone(|lab| resynced(lab, ten_resyncs()));
     assert!(cost.runs >= 100, "{cost:?}");
     assert_eq!((cost.writes, cost.changed), (0, 0));
 }

@@ -14,7 +14,7 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Lab, on_box, on_real, page, seconds};
+use crate::lab::{Lab, on_box, on_real_alone, page, seconds};
 use crate::page::{Page, PageSpec};
 
 /// Objects in each lane.
@@ -168,7 +168,7 @@ fn no_lane_of_an_operator_is_left_unserved_under_overload() {
 fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
     let queue = queue::Config::default();
     judge(
-        &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
+        &on_real_alone(move |lab| longest(lab, WORK, seconds(24), queue)),
         // More would be longer than what is looked at, and say nothing.
         8,
     );

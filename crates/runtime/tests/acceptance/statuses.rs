@@ -9,7 +9,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, on_box, on_real, page, seconds, until};
+use crate::lab::{Lab, on_box, on_real, on_real_alone, page, seconds, until};
 use crate::page::Page;
 
 const SETTLED: Outcome<'static> = Outcome::Verdict(&Verdict::Settled);
@@ -230,6 +230,6 @@ fn conditions_of_others_stay() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_conditions_of_others_stay() {
-    on_real(|lab| beside(lab, true));
-    on_real(|lab| beside(lab, false));
+    on_real_alone(|lab| beside(lab, true));
+    on_real_alone(|lab| beside(lab, false));
 }
