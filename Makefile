@@ -22,11 +22,14 @@ build: ## The aplomb binary, optimised, in target/release
 static: ## The aplomb binary that needs no library, checked by ldd and in an empty root (10 minutes; PROFILE=dev is quicker)
 	@tools/make/static
 
+# The whole workspace is selected, so that `make test` finds the same crates compiled with the same features.
 .PHONY: demo
 demo: ## Everything on this machine, and five stories played on it (Rust, a C compiler and make are enough)
 	@tools/make/need cargo cc
 	@echo "make: builds aplomb (a few minutes the first time), then runs \`aplomb demo\`"
-	$(CARGO) run --locked -p aplomb-cli -- demo
+	@tools/make/dependencies restore
+	$(CARGO) build --locked --workspace --bin aplomb
+	@$${CARGO_TARGET_DIR:-target}/debug/aplomb demo
 
 .PHONY: test
 test: ## Everything that must pass, on the box and on a real kube-apiserver

@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use aplomb::Key;
 use aplomb::queue::{Config, Dispatch, Lane, Next, Queue, Reason};
-use criterion::{BenchmarkId, Criterion, Throughput};
 use futures::{FutureExt, Stream, StreamExt, future, stream};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
@@ -33,20 +32,30 @@ const AT_LEAST: f64 = 40.0;
 
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
+/// How often each is measured; the least counts, which is the run that was disturbed least.
+const SAMPLES: usize = 10;
+
 fn main() -> ExitCode {
-    let mut criterion = Criterion::default().configure_from_args();
-    let drained = drained(&mut criterion);
-    let completed = completed(&mut criterion);
-    criterion.final_summary();
     // Without `--bench` this is a test that the benchmark runs at all.
-    if std::env::args().any(|argument| argument == "--bench") {
+    let measured = std::env::args().any(|argument| argument == "--bench");
+    let samples = if measured { SAMPLES } else { 1 };
+    let drained = drained(samples);
+    let completed = completed(samples);
+    if measured {
         verdict(&drained, completed)
     } else {
         ExitCode::SUCCESS
     }
 }
 
-/// The least time that each needed for all keys: the run that was disturbed least.
+/// The first sample only warms up.
+fn least(samples: usize, mut sample: impl FnMut() -> Duration) -> Duration {
+    sample();
+    let all = (0..samples).map(|_| sample());
+    all.min().expect("there is a sample")
+}
+
+/// The least time that each needed for all keys.
 struct Drained {
     ours: Duration,
     applier: Duration,
@@ -54,46 +63,23 @@ struct Drained {
 }
 
 /// All three, one after the other, on the same keys. kube-rs needs over a second for each sample, so
-/// its bare scheduler gets two and no statistics.
-fn drained(criterion: &mut Criterion) -> Drained {
-    let mut group = criterion.benchmark_group("drain");
-    group
-        .sample_size(10)
-        .throughput(Throughput::Elements(KEYS as u64));
-    group
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(3));
+/// its bare scheduler gets two.
+fn drained(samples: usize) -> Drained {
     let (keys, store) = (keys(KEYS), stored(KEYS));
-    let mut least = |name: &str, drain: &dyn Fn() -> Duration| {
-        let mut least = Duration::MAX;
-        group.bench_function(name, |bencher| {
-            bencher.iter_custom(|times| {
-                let total = (0..times).map(|_| drain()).sum::<Duration>();
-                least = least.min(total / u32::try_from(times).unwrap_or(u32::MAX));
-                total
-            });
-        });
-        least
-    };
-    let drained = Drained {
-        ours: least("aplomb", &|| timed(|| drain(queue(), &keys))),
-        applier: least("kube-rs", &|| kube_applier(&store)),
+    Drained {
+        ours: least(samples, || timed(|| drain(queue(), &keys))),
+        applier: least(samples, || kube_applier(&store)),
         scheduler: kube_scheduler(&store).min(kube_scheduler(&store)),
-    };
-    group.finish();
-    drained
+    }
 }
 
 const IN_FLIGHT: [usize; 4] = [0, 1_000, 10_000, 100_000];
+/// So many make a sample that the resolution of the clock does not matter.
+const COMPLETIONS: u32 = 500_000;
 
 /// What one event, run and completion costs at least while so many other keys run.
-fn completed(criterion: &mut Criterion) -> [Duration; 4] {
-    let mut group = criterion.benchmark_group("complete with keys in flight");
-    group
-        .sample_size(10)
-        .measurement_time(Duration::from_secs(1));
-    group.warm_up_time(Duration::from_millis(500));
-    let least = IN_FLIGHT.map(|in_flight| {
+fn completed(samples: usize) -> [Duration; 4] {
+    IN_FLIGHT.map(|in_flight| {
         let mut queue = busy(in_flight);
         let hot = Key::new(Some("default"), "hot");
         let mut once = || {
@@ -101,21 +87,9 @@ fn completed(criterion: &mut Criterion) -> [Duration; 4] {
             let run = queue.pop(Duration::ZERO).expect("it was pushed");
             queue.finish(run.ticket, Next::Idle, Duration::ZERO)
         };
-        let mut least = Duration::MAX;
-        group.bench_function(BenchmarkId::from_parameter(in_flight), |bencher| {
-            bencher.iter_custom(|times| {
-                let total = timed(|| (0..times).filter(|_| once()).count());
-                // A short sample is below the resolution of the clock.
-                if total > Duration::from_millis(20) {
-                    least = least.min(total / u32::try_from(times).unwrap_or(u32::MAX));
-                }
-                total.max(Duration::from_nanos(1))
-            });
-        });
-        least
-    });
-    group.finish();
-    least
+        let mut sample = || timed(|| (0..COMPLETIONS).filter(|_| once()).count());
+        least(samples, &mut sample) / COMPLETIONS
+    })
 }
 
 /// A queue with so many keys running.
