@@ -12,6 +12,8 @@ mod get;
 mod look;
 mod run;
 mod sim;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -82,63 +82,62 @@ impl Default for RunFamilies {
 
 impl RunFamilies {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let theirs = registry.sub_registry_with_prefix("controller_runtime");
-        theirs.register(
-            "reconcile",
+        registry.register(
+            "controller_runtime_reconcile",
             "Reconciles per controller and result",
             self.total.clone(),
         );
-        theirs.register(
-            "reconcile_errors",
+        registry.register(
+            "controller_runtime_reconcile_errors",
             "Reconciles that failed",
             self.errors.clone(),
         );
-        theirs.register(
-            "terminal_reconcile_errors",
+        registry.register(
+            "controller_runtime_terminal_reconcile_errors",
             "Reconciles that failed and are not tried again until the spec changes",
             self.terminal_errors.clone(),
         );
-        theirs.register(
-            "reconcile_panics",
+        registry.register(
+            "controller_runtime_reconcile_panics",
             "Reconciles that panicked",
             self.panics.clone(),
         );
-        theirs.register(
-            "reconcile_timeouts",
+        registry.register(
+            "controller_runtime_reconcile_timeouts",
             "Reconciles that passed their deadline",
             self.timeouts.clone(),
         );
-        theirs.register(
-            "reconcile_time_seconds",
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
             "How long a reconcile took",
             self.time.clone(),
         );
-        theirs.register(
-            "max_concurrent_reconciles",
+        registry.register(
+            "controller_runtime_max_concurrent_reconciles",
             "How many reconciles may run at once",
             self.max_concurrent.clone(),
         );
-        theirs.register(
-            "active_workers",
+        registry.register(
+            "controller_runtime_active_workers",
             "How many reconciles run now",
             self.active.clone(),
         );
-        self.register_ours(registry.sub_registry_with_prefix("aplomb"));
+        self.register_ours(registry);
     }
 
-    fn register_ours(&self, ours: &mut Registry) {
-        ours.register(
-            "reconcile_outcomes",
+    fn register_ours(&self, registry: &mut Registry) {
+        registry.register(
+            "aplomb_reconcile_outcomes",
             "Reconciles per controller and verdict or class of error",
             self.outcomes.clone(),
         );
-        ours.register(
-            "quarantined",
+        registry.register(
+            "aplomb_quarantined",
             "Objects that are not run because their reconcile keeps panicking",
             self.quarantined.clone(),
         );
-        ours.register(
-            "event_to_write_seconds",
+        registry.register(
+            "aplomb_event_to_write_seconds",
             "From the event that triggered a run to the first write of that run",
             self.event_to_write.clone(),
         );
