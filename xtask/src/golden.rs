@@ -14,6 +14,9 @@ use crate::source::{SourceFile, end_of_braces};
 type Names = BTreeSet<String>;
 type Derive = fn(&[SourceFile]) -> Names;
 
+const UPDATE: &str =
+    "say so in CHANGELOG.md and run UPDATE_GOLDEN=1 cargo test -p xtask --test golden";
+
 /// Each list and how it is derived. `commands.txt` is written by a test of the crate that defines the commands.
 pub const LISTS: [(&str, Derive); 9] = [
     ("crds.txt", definitions),
@@ -27,12 +30,22 @@ pub const LISTS: [(&str, Derive); 9] = [
     ("variables.txt", variables),
 ];
 
-/// What a list lacks and what it has too much, as `+name` and `-name`.
-pub fn differences(golden: &str, names: &Names) -> Vec<String> {
-    let golden: Names = golden.lines().map(str::to_owned).collect();
-    let new = names.difference(&golden).map(|name| format!("+{name}"));
-    let gone = golden.difference(names).map(|name| format!("-{name}"));
-    gone.chain(new).collect()
+/// Each name that a golden file lacks (`+name`) or has too much (`-name`), behind the path of the file.
+pub fn differences(files: &[SourceFile]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (list, derive) in LISTS {
+        let path = format!("xtask/golden/{list}");
+        let golden = files.iter().filter(|file| file.path == path);
+        for golden in golden.map(|file| file.text.lines().map(str::to_owned).collect::<Names>()) {
+            let names = derive(files);
+            let gone = golden.difference(&names).map(|name| format!("-{name}"));
+            let new = names.difference(&golden).map(|name| format!("+{name}"));
+            lines.extend(gone.chain(new).map(|name| {
+                format!("{path}:1: frozen-names: {name}: keep the name; if the change is meant, {UPDATE}")
+            }));
+        }
+    }
+    lines
 }
 
 /// What `pattern` finds in `text`: its first group.

@@ -1,9 +1,11 @@
-//! The checks of the repository itself: how files are kept, which names stay, who may depend on whom.
+//! The checks of the repository itself: how files are kept, which names stay, which crate may depend on which.
 #![forbid(unsafe_code)]
 
 pub mod golden;
+pub mod rules;
 pub mod serde_names;
 pub mod source;
+pub mod tidy;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -129,7 +129,7 @@ impl SourceFile {
     }
 }
 
-/// Spaces in the place of a comment or literal; the quotes of a literal stay.
+/// Spaces instead of a comment or literal; the quotes of a literal stay.
 fn blank(piece: &str, quotes: bool) -> String {
     let kept = |at: usize, byte: u8| {
         byte == b'\n' || quotes && byte == b'"' && (at == 0 || at + 1 == piece.len())

@@ -55,7 +55,7 @@ fn every_metric_of_the_dashboard_is_registered() {
             let short = PREFIXES.iter().find_map(|prefix| bare.strip_prefix(prefix));
             let there = [Some(bare), short].into_iter().flatten();
             let there = there.chain([name]).any(|name| known.contains(name));
-            assert!(there, "{name} is no metric: {query}");
+            assert!(there, "{name} is not a metric: {query}");
         }
     }
 }
@@ -76,14 +76,14 @@ fn leaves(text: &str) -> Vec<String> {
         path.push((depth, key.to_owned()));
         let names: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
         let name = names.join(".");
-        // A parent is no leaf once it has a child.
+        // A parent is not a leaf once it has a child.
         all.retain(|known| !name.starts_with(&format!("{known}.")));
         all.push(name);
     }
     all
 }
 
-/// Requests and limits are told of together.
+/// Requests and limits are documented together.
 fn whole(leaf: String) -> String {
     match leaf.split_once(".resources.") {
         Some((owner, _)) => format!("{owner}.resources"),
