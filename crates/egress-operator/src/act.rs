@@ -1,5 +1,5 @@
-//! Carries out one step. Every step may be repeated, and what came of it is remembered before anything
-//! else is tried. Nothing here decides: which step, and when, is `decide`'s.
+//! Carries out one step. A step may be repeated; its result is stored before the next one starts.
+//! Which step to take, and when, is decided in `decide`.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use crate::office::EgressContext;
 use crate::views::{CiliumNodeView, HasLabels, NodeView};
 use crate::world::{LabelTarget, Observed, ProviderTrouble, Step, gateway_labels};
 
-/// How long one call to the provider may take.
+/// Deadline of one call to the provider.
 const CALL: Duration = Duration::from_secs(5);
 
-/// The surroundings of a step.
+/// What a step needs to run.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<StableEgress>,
     pub(crate) office: &'a EgressContext,
     pub(crate) key: &'a ObjectKey,
     pub(crate) world: &'a Observed,
-    /// The provider, where there is a token for it.
+    /// The provider account; an error without a token.
     pub(crate) account: std::result::Result<&'a HcloudAccount, ProviderTrouble>,
 }
 
 impl Act<'_> {
-    /// Takes one step.
+    /// Runs one step.
     ///
     /// # Errors
-    /// As the API server says. What the provider says is remembered, not returned.
+    /// The API server's error. Errors of the provider are stored, not returned.
     pub(crate) async fn take(&self, step: &Step) -> Result<()> {
         match step {
             Step::Read { urgent } => self.read(*urgent).await,
@@ -49,7 +49,7 @@ impl Act<'_> {
         let fresh = if urgent {
             Duration::ZERO
         } else {
-            // Nothing from before this process led.
+            // Discard reads made before this process became the leader.
             self.world.cloud.resync.min(self.world.led)
         };
         let seen = match &self.account {
@@ -110,7 +110,7 @@ impl Act<'_> {
             labels.and_then(|labels| labels.get(&label.0)) == Some(&label.1)
         };
         let labels = gateway_labels(&self.world.name, &self.world.spec);
-        // A value that is not ours is not ours to take away.
+        // Never remove a label value that this operator did not set.
         let labels = labels.into_iter().filter(|label| wanted || has(label));
         let term = wanted.then(|| self.world.term.to_string());
         let change = MetadataPatch {
@@ -120,7 +120,7 @@ impl Act<'_> {
             annotations: [(annotation(&self.world.name), term)].into(),
         };
         match self.cx.relabel::<V>(&key, &change).await {
-            // It is gone, and its labels with it; its watch may be slower to say so than we ask.
+            // The node is deleted, and its labels with it; the watch has not delivered that yet.
             Err(error) if error.class() == ErrorClass::Missing && !wanted => {
                 if let Some(seen) = seen {
                     cache.deleted(&key, seen.meta().uid);
@@ -131,7 +131,7 @@ impl Act<'_> {
         }
     }
 
-    /// How long a call may take, and the right to make it.
+    /// Deadline of a call, and the fence that permits it.
     fn terms(&self) -> (Instant, &Fence) {
         let deadline = self.cx.deadline().min(Instant::now() + CALL);
         (deadline, self.cx.fence())
@@ -148,8 +148,8 @@ impl Act<'_> {
     }
 }
 
-/// The annotation of a gateway with the term of the leader that made it one. Only the end of a name
-/// that is too long for an annotation is used.
+/// Annotation of a gateway with the term of the leader that labeled it. A name that is too long for
+/// an annotation key is cut at its beginning.
 fn annotation(name: &str) -> String {
     const LONGEST: usize = 63;
     let from = name.len().saturating_sub(LONGEST);

@@ -1,8 +1,8 @@
-//! The provider's API: thin, typed calls that keep the headers of every answer, because they say what is
-//! left of the rate limit.
+//! Typed calls of the provider's API. Each returns the response headers, which carry the rate
+//! limit.
 //!
-//! One call is one request. Nothing here waits, tries again or decides; every call of the operator goes
-//! through [`crate::cloud`], which has the budget.
+//! One call is one request. This module does not wait, retry or decide; all calls go through
+//! [`crate::cloud`], which owns the rate limiter.
 
 mod error;
 mod model;
@@ -26,12 +26,12 @@ use model::{AssignRequest, LabelsRequest, OneAction, OneFloatingIp};
 
 /// The API of Hetzner Cloud.
 pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
-/// How many floating IPs fit on a page, at most.
+/// Maximum number of floating IPs on a page.
 pub const PER_PAGE: u32 = 50;
-/// Says which lane a request is in. The provider ignores it; a simulator and a proxy can log it.
+/// Header with the lane of a request. The provider ignores it; simulators and proxies can log it.
 const LANE: &str = "x-aplomb-lane";
 
-/// Speaks for one token. Cheap to clone.
+/// A client for one token. Cheap to clone.
 #[derive(Clone)]
 pub struct HcloudClient {
     transport: Transport,
@@ -40,27 +40,27 @@ pub struct HcloudClient {
     lane: Option<&'static str>,
 }
 
-/// Which floating IPs.
+/// Filter and page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FloatingIpQuery {
-    /// The one of this name.
+    /// Only the floating IP with this name.
     pub name: Option<String>,
-    /// The page, from 1; 0 is the first too.
+    /// The page, from 1; 0 means the first page.
     pub page: u32,
 }
 
-/// An answer of success.
+/// A successful response.
 #[derive(Clone, Debug)]
 pub struct HcloudResponse<T> {
-    /// Its status.
+    /// HTTP status.
     pub status: u16,
-    /// Its headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// What it says.
+    /// Decoded body.
     pub body: T,
 }
 
-/// What a call returns.
+/// Result of a call.
 pub type Result<T> = std::result::Result<HcloudResponse<T>, HcloudError>;
 
 impl HcloudClient {
@@ -75,7 +75,7 @@ impl HcloudClient {
         }
     }
 
-    /// The same, saying in a header of each request which lane it is in.
+    /// The same client, sending `lane` in a header of each request.
     #[must_use]
     pub fn in_lane(&self, lane: &'static str) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl HcloudClient {
     /// One page of the project's floating IPs.
     ///
     /// # Errors
-    /// As every call: what the provider said, or that it said nothing.
+    /// The provider returned an error, or did not respond.
     pub async fn floating_ips(&self, query: &FloatingIpQuery) -> Result<FloatingIpPage> {
         let mut path = format!("/floating_ips?per_page={PER_PAGE}");
         if query.page > 1 {
@@ -111,10 +111,11 @@ impl HcloudClient {
         Ok(read.map(|body| body.floating_ip))
     }
 
-    /// Moves a floating IP to a server. What is returned is only begun.
+    /// Assigns a floating IP to a server. The returned action may still be running.
     ///
     /// # Errors
-    /// See [`HcloudClient::floating_ips`]. Without an answer it may have happened all the same.
+    /// See [`HcloudClient::floating_ips`]. Without a response, the assignment may still have
+    /// happened.
     pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<HcloudAction> {
         let path = format!("/floating_ips/{floating_ip}/actions/assign");
         let body = AssignRequest { server };
@@ -122,7 +123,7 @@ impl HcloudClient {
         Ok(begun.map(|body| body.action))
     }
 
-    /// How an action stands.
+    /// Reads the state of an action.
     ///
     /// # Errors
     /// See [`HcloudClient::floating_ips`].
@@ -217,7 +218,7 @@ impl<T> HcloudResponse<T> {
     }
 }
 
-/// A value of a query: whatever is not a letter, a digit or one of `-._~` is escaped.
+/// Percent-encodes a query value: all but letters, digits and `-._~`.
 fn encoded(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match plain(byte) {

@@ -1,8 +1,8 @@
-//! The provider as the operator sees it: one account per token, with one budget and one listing for
-//! everybody who shares it.
+//! Access to the provider: one account per token, whose rate limiter and cache all users of the
+//! token share.
 //!
-//! Nothing but this module may call [`crate::client`]. It makes calls, each in its turn and under the
-//! lease, and says what came of them; it decides nothing and tries nothing a second time.
+//! Only this module may call [`crate::client`]. It sends calls through the rate limiter and under
+//! the lease, and returns their results. It does not decide or retry.
 
 mod account;
 mod call;
@@ -27,39 +27,39 @@ use aplomb_http_client::Transport;
 
 pub use account::HcloudAccount;
 
-/// Makes the way to the provider; called once per account.
+/// Creates the transport to the provider; called once per account.
 pub type HcloudConnectFn = Arc<dyn Fn() -> Transport + Send + Sync>;
 
-/// What all accounts have in common.
+/// Settings of all accounts.
 #[derive(Clone)]
 pub struct HcloudSettings {
-    /// Where the provider is, [`crate::client::ENDPOINT`] in production.
+    /// URL of the provider's API, [`crate::client::ENDPOINT`] in production.
     pub endpoint: String,
-    /// The way there.
+    /// Creates the transport.
     pub connect: HcloudConnectFn,
-    /// Where budgets report.
+    /// Metrics of the rate limiters.
     pub telemetry: Telemetry,
-    /// Where calls and forecasts are reported.
+    /// Metrics of calls and forecasts.
     pub egress: EgressMetrics,
-    /// For answers that speak of wall time and carry none.
+    /// Wall clock for responses that have no `Date` header.
     pub clock: Clock,
-    /// Where the budgets are shown.
+    /// Where the rate limiters are listed for inspection.
     pub budgets: LimiterRegistry,
 }
 
-/// Every token of this process. Cheap to clone.
+/// All tokens of this process. Cheap to clone.
 #[derive(Clone)]
 pub struct HcloudAccounts(Arc<Inner>);
 
 struct Inner {
     settings: HcloudSettings,
     started: Instant,
-    /// By a digest of the token.
+    /// Keyed by a digest of the token.
     accounts: Mutex<BTreeMap<[u8; 32], HcloudAccount>>,
 }
 
 impl HcloudAccounts {
-    /// None yet.
+    /// No accounts yet.
     #[must_use]
     pub fn new(settings: HcloudSettings) -> Self {
         Self(Arc::new(Inner {
@@ -69,14 +69,14 @@ impl HcloudAccounts {
         }))
     }
 
-    /// The account of a token, for somebody who uses no other from now on: the same for the same
-    /// token, wherever it was read from. `label` says where, in metrics and logs: the first one
-    /// counts, and it holds no secret.
+    /// The account of a token; `who` stops using any other account. Equal tokens share an account,
+    /// wherever they were read from. `label` names the source in metrics and logs: the first one is
+    /// kept, and it must not contain a secret.
     #[must_use]
     pub fn with(&self, who: &ObjectKey, token: &ApiToken, label: &str) -> HcloudAccount {
         let digest = token.digest();
         let mut accounts = self.accounts();
-        // A token that was replaced has nobody left in the end.
+        // Drop accounts without users: their token was replaced.
         accounts.retain(|other, account| {
             *other == digest || {
                 account.forget(who);
@@ -87,14 +87,15 @@ impl HcloudAccounts {
         accounts.entry(digest).or_insert_with(made).clone()
     }
 
-    /// Somebody asks for nothing any more, with whatever token.
+    /// `who` stops using all accounts.
     pub fn forget(&self, who: &ObjectKey) {
         for account in self.accounts().values() {
             account.forget(who);
         }
     }
 
-    /// The time that [`crate::world::ObservedFloatingIp`] and its like are told in.
+    /// The clock of [`crate::world::ObservedFloatingIp`] and similar times: time since this process
+    /// started.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.0.started.elapsed()

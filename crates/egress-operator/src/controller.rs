@@ -1,5 +1,5 @@
-//! The wiring: which kinds are watched, through which lens, and what runs when one changes. And the
-//! round of observing, deciding and acting, one step at a time.
+//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A
+//! reconcile observes, decides and acts, one step at a time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -22,15 +22,15 @@ use crate::world::{Plan, Step};
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-egress";
 
-/// How long one pass may take: a move's calls and writes, each under its own deadline.
+/// Deadline of one reconcile. Each call and write of a move has its own deadline below it.
 const PASS: Duration = Duration::from_secs(90);
-/// With less time left than a step may need, the next pass goes on.
+/// With less time left than a step may need, the next reconcile continues.
 const STEP: Duration = Duration::from_secs(15);
-/// How long a write that changed nothing is left alone.
+/// Pause after a write that was accepted but changed nothing.
 const IN_VAIN: Duration = Duration::from_secs(5);
-/// How long the first look at pods may take before a decision is made without it.
+/// How long a decision waits for the first list of pods.
 const PODS: Duration = Duration::from_secs(30);
-/// The conditions of ours that a plan may leave out.
+/// Conditions of this controller that a plan may omit.
 const OURS: [&str; 6] = [
     conditions::AVAILABLE,
     conditions::PROVIDER_REACHABLE,
@@ -50,7 +50,8 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
             let ended = reconcile(&egress, &cx, &office).await;
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
-                // Deleted during the pass, which has brought some of it back.
+                // The object was deleted during this reconcile, which has stored state for it
+                // again.
                 office.forget(&key);
             }
             ended
@@ -78,7 +79,7 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
         .deadline(PASS)
 }
 
-/// The controller that probes, on every replica.
+/// The controller that probes nodes, on every replica.
 pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
     let concerned = office.interests.clone();
     let shared = vantage::PeerReporter::new(
@@ -95,7 +96,7 @@ pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
     )
 }
 
-/// Who is probed for a StableEgress.
+/// Nodes to probe for a StableEgress.
 fn targets(
     egress: &StableEgress,
     cx: &Context<StableEgress>,
@@ -162,7 +163,7 @@ fn keys(
     wanted.map(|egress| View::meta(&**egress).key()).collect()
 }
 
-/// Those whose token is in a Secret.
+/// StableEgress objects that read their token from `secret`.
 fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
     keys(all, |egress| {
         let wanted = egress.spec.token_secret_ref.as_ref();
@@ -170,7 +171,7 @@ fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> 
     })
 }
 
-/// Those whose gateway labels a CiliumNode has, or that have a gateway of its name.
+/// StableEgress objects whose gateway labels the CiliumNode has, or whose gateway has its name.
 fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
     let has = &node.metadata.labels;
     keys(all, |egress| {
@@ -182,7 +183,7 @@ fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Obj
     })
 }
 
-/// Those for which a pod prepares its node.
+/// StableEgress objects for which a pod prepares its node.
 fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
     keys(all, |egress| {
         let Some(wanted) = &egress.spec.prepared else {
@@ -203,7 +204,7 @@ async fn reconcile(
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
     if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
-        // Nobody would look prepared.
+        // Without pods, no node would count as prepared.
         return Ok(Action::Recheck(Duration::from_secs(1)));
     }
     let account = office.account(egress, cx.cache::<TokenSecretView>()?);
@@ -227,7 +228,7 @@ async fn reconcile(
             return Ok(Action::Recheck(Duration::ZERO));
         }
         if is_write(step) && last.as_ref() == Some(step) {
-            // It was accepted and changed nothing: somebody undoes or drops what we write.
+            // Accepted without effect: another writer reverts it or a webhook drops it.
             return Ok(Action::Recheck(IN_VAIN));
         }
         let act = Act {
@@ -242,15 +243,16 @@ async fn reconcile(
     }
 }
 
-/// Whether a step should be seen to have been taken at once.
+/// Whether the result of a step must be visible before the next one.
 fn is_write(step: &Step) -> bool {
     matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::Claim)
 }
 
-/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
+/// Queues the status, conditions and Events of a plan. They are written at the end of the
+/// reconcile, whether or not the step succeeds.
 fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
-    // Those are the runtime's to write.
+    // The runtime writes the conditions.
     status.conditions.clear();
     cx.status(&status);
     for kind in OURS {

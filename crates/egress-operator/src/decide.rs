@@ -1,7 +1,7 @@
-//! What to do next: the same world always leads to the same plan.
+//! Decides the next step: the same input always gives the same plan.
 //!
-//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever a decision depends on is in
-//! the [`Observed`], and whatever shall be remembered is in the [`Plan`]'s status.
+//! Pure and synchronous: no clock, no IO, no memory of its own. All input is in [`Observed`], and
+//! all state to keep is in the status of the [`Plan`].
 
 mod allowlist;
 mod budget;
@@ -30,7 +30,7 @@ use scene::Assessment;
 pub use allowlist::{Cidr, InvalidCidr};
 pub(crate) use election::REFUSALS;
 
-/// Decides what to do next in `world`, and what to say of it.
+/// Decides the next step in `world`, and the status to report.
 #[must_use]
 pub fn decide(world: &Observed) -> Plan {
     let scene = Assessment::of(world);
@@ -40,7 +40,7 @@ pub fn decide(world: &Observed) -> Plan {
     status.next_check = Some(schedule::next_check(&scene));
     let mut status = budget::noted(world, status);
     let notes = notes::of(&scene, &status, &conditions);
-    // They are the runtime's to write, from the list beside it.
+    // The runtime writes the conditions, from `Plan::conditions`.
     status.conditions.clear();
     let again = schedule::again(&scene, &next);
     Plan {

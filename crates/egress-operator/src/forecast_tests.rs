@@ -1,10 +1,10 @@
-//! The forecast against a bucket that is known exactly, with others who spend at random.
+//! The forecast against a simulated bucket that other clients share at random.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A bucket as the provider has it, and others who share it.
+/// A bucket as the provider has it, and the other clients.
 struct Model {
     limit: f64,
     level: f64,
@@ -30,7 +30,7 @@ impl Model {
         }
     }
 
-    /// Lets time pass in small steps; the others come at random, as often as their rate says.
+    /// Advances time in small steps; the others spend at random at their mean rate.
     fn pass(&mut self, seconds: f64) {
         const STEP: f64 = 0.05;
         for _ in 0..(seconds / STEP).round() as u64 {
@@ -43,7 +43,7 @@ impl Model {
         }
     }
 
-    /// One call of ours, and what its answer says: whole tokens, whole seconds.
+    /// One call of ours, and its rate limit: whole tokens, whole seconds.
     fn call(&mut self) -> BudgetSample {
         let admitted = self.level >= 1.0;
         if admitted {
@@ -60,7 +60,7 @@ impl Model {
     }
 }
 
-/// Looks every half minute for a while, and what comes of it.
+/// Reads every half minute for a while. Returns the forecast.
 fn watch(model: &mut Model, minutes: u64) -> BudgetForecast {
     let mut forecaster = BudgetForecaster::default();
     forecaster.note(model.call());
@@ -76,8 +76,8 @@ fn watch(model: &mut Model, minutes: u64) -> BudgetForecast {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// What is stated: the others' mean rate over the window, to two tokens per window and two
-    /// thousandths of the refill.
+    /// The documented error: the mean rate of others over the window, to two tokens per window and
+    /// two thousandths of the refill.
     #[test]
     fn what_others_spend_is_told_to_two_tokens_per_window(
         seed in any::<u64>(), refill in prop::sample::select(vec![0.5, 1.0, 2.0]), share in 0.05f64..3.0,
@@ -90,8 +90,8 @@ proptest! {
         prop_assert!((seen.refill - refill).abs() <= refill * 2e-3);
     }
 
-    /// Others who come at random come at their rate only on average: three standard deviations of
-    /// what is left to spend, and what the window had seen of them.
+    /// Others spend at their rate only on average: the bound is three standard deviations of their
+    /// remaining spending and of what the window has seen.
     #[test]
     fn the_time_to_empty_is_what_it_turns_out_to_be(seed in any::<u64>(), others in 2.0f64..6.0) {
         let mut model = Model::new(seed, 1.0, others);

@@ -1,9 +1,9 @@
-//! The node side: puts floating IPs on an interface of this node, with a route of their own.
+//! The node agent: adds floating IPs to an interface of this node, each with its own route.
 //!
-//! A gateway can only send from an address that it has, so every candidate is prepared before one of
-//! them is chosen. For each address: a /32 on the interface, a rule that sends what comes from it to a
-//! table of its own, and in that table a route to the gateway and a default route through it. Nothing
-//! here knows which node is the gateway, or speaks to the provider.
+//! A gateway can only send from an address that it has, so every candidate is prepared before one
+//! of them is elected. Each address gets a /32 on the interface, a rule that sends traffic from it
+//! to its own table, and in that table a route to the gateway and a default route through it. The
+//! agent does not know which node is the gateway and does not call the provider.
 
 mod endpoint;
 mod error;
@@ -22,18 +22,18 @@ use tokio_util::sync::CancellationToken;
 pub use self::error::Error;
 use self::keeper::AddressKeeper;
 
-/// What to keep on this node.
+/// Settings of the node agent.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Addresses.
+    /// Addresses to add.
     pub addresses: Vec<IpAddr>,
-    /// StableEgress objects whose addresses are looked up.
+    /// StableEgress objects whose addresses are added.
     pub stable_egresses: Vec<String>,
-    /// The interface; by default that of the default route.
+    /// The interface; default: the one of the default route.
     pub interface: Option<String>,
-    /// The gateway for addresses of its family; by default Hetzner's.
+    /// The gateway for addresses of its family; default: Hetzner's.
     pub gateway: Option<IpAddr>,
-    /// The table of the first address; each further one has the next.
+    /// The table of the first address; each further address uses the next one.
     pub table: u32,
     /// The priority of the rules.
     pub priority: u32,
@@ -73,19 +73,19 @@ impl NodeSettings {
     }
 }
 
-/// An address to hold, known or to be looked up.
+/// An address to add, possibly not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slot {
-    /// The StableEgress that says it.
+    /// The StableEgress it is read from.
     name: Option<String>,
     ip: Option<IpAddr>,
 }
 
-/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed where a
+/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed if a
 /// StableEgress is named.
 ///
 /// # Errors
-/// A setting cannot work, the capability is missing, or something could not be removed at the end.
+/// A setting is invalid, the capability is missing, or something could not be removed at the end.
 pub async fn run(
     settings: NodeSettings,
     client: Option<kube::Client>,
@@ -93,7 +93,7 @@ pub async fn run(
 ) -> Result<(), Error> {
     settings.check()?;
     let tasks = Tasks::on_runtime();
-    let standing = watch::Sender::new(Err("nothing was looked at yet".to_owned()));
+    let standing = watch::Sender::new(Err("the node was not checked yet".to_owned()));
     let _endpoint = endpoint::serve(settings.listen, standing.subscribe(), &tasks).await?;
     let (slots, named) = (settings.slots(), !settings.stable_egresses.is_empty());
     let slots = watch::Sender::new(slots);
@@ -106,7 +106,7 @@ pub async fn run(
             let engine = names::engine(client, slots.clone());
             Some(tasks.vital("names", async move {
                 if let Err(error) = engine.run(stop.cancelled_owned()).await {
-                    tracing::error!(%error, "Addresses are no longer looked up");
+                    tracing::error!(%error, "Stopped watching StableEgress addresses");
                 }
             }))
         }

@@ -1,8 +1,8 @@
-//! Which nodes matter to which StableEgress, as the watches ask for every event: a heartbeat, a label
-//! nobody reads and a node that is nobody's candidate are dropped here.
+//! Which nodes matter to which StableEgress. Watch predicates check this for every event, so that
+//! heartbeats, unused labels and nodes that are not candidates are dropped.
 //!
-//! A reconcile says what it is interested in before it reads a cache, so that a change is either in
-//! what it reads or wakes it.
+//! A reconcile sets its filter before it reads a cache, so that each change is either in what it
+//! reads or triggers it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use crate::selector::selects;
 use crate::views::{LabelMap, NodeView};
 
-/// What one StableEgress reads of nodes.
+/// Which nodes one StableEgress reads.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct NodeFilter {
     /// Which nodes are candidates.
@@ -22,14 +22,14 @@ pub(crate) struct NodeFilter {
     pub(crate) gateway: LabelMap,
     /// Whether addresses matter.
     pub(crate) probes: bool,
-    /// The gateway, as status has it.
+    /// The gateway in the status.
     pub(crate) active: Option<String>,
     /// The server that holds the floating IP.
     pub(crate) server: Option<i64>,
 }
 
 impl NodeFilter {
-    /// Whether a node is a candidate, the gateway, or in the way of being it.
+    /// Whether a node is a candidate, is the gateway, or blocks it from being one.
     pub(crate) fn concerns(&self, node: &NodeView) -> bool {
         let labels = &node.metadata.labels;
         self.active.as_deref() == Some(node.name())
@@ -38,7 +38,7 @@ impl NodeFilter {
             || selects(&self.candidates, labels)
     }
 
-    /// Whether nothing that is read differs.
+    /// Whether the nodes are equal in all fields that are read.
     fn same(&self, old: &NodeView, new: &NodeView) -> bool {
         let (was, is) = (&old.metadata.labels, &new.metadata.labels);
         let same = |key: &str| was.get(key) == is.get(key);
@@ -58,12 +58,12 @@ impl NodeFilter {
     }
 }
 
-/// What every StableEgress reads of nodes. Clones share it.
+/// The filters of all StableEgress objects. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeFilters(Arc<RwLock<BTreeMap<ObjectKey, NodeFilter>>>);
 
 impl NodeFilters {
-    /// Says what `key` reads from now on.
+    /// Sets the filter of `key`.
     pub(crate) fn set(&self, key: &ObjectKey, interest: NodeFilter) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if all.get(key) != Some(&interest) {
@@ -71,15 +71,15 @@ impl NodeFilters {
         }
     }
 
-    /// Forgets a StableEgress that is gone.
+    /// Removes the filter of a deleted StableEgress.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
     }
 
-    /// Whether a change of a node is noise to everybody.
+    /// Whether a change of a node is noise for all StableEgress objects.
     pub(crate) fn noise(&self, old: &NodeView, new: &NodeView) -> bool {
-        // Asked for every heartbeat: the usual case is one comparison.
+        // Runs for every heartbeat: the usual case must be one comparison.
         if old.stands_as(new)
             && old.metadata.labels == new.metadata.labels
             && old.addresses() == new.addresses()
@@ -92,8 +92,9 @@ impl NodeFilters {
         })
     }
 
-    /// Those a node concerns. One that concerns nobody came or went, since its changes are noise: that
-    /// is told to all, and costs them a pass without a call.
+    /// The StableEgress objects that a node concerns. A node that concerns none was created or
+    /// deleted, since its changes are noise; all are triggered, which costs a reconcile without a
+    /// call.
     pub(crate) fn concerned(&self, node: &NodeView) -> Vec<ObjectKey> {
         self.read(|all| {
             let concerned = all.iter().filter(|(_, it)| it.concerns(node));
@@ -174,7 +175,7 @@ mod tests {
                 true,
             ),
             (
-                "a label nobody reads",
+                "an unused label",
                 |it| it["metadata"]["labels"]["zone"] = json!("b"),
                 true,
             ),

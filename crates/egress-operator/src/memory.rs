@@ -1,5 +1,5 @@
-//! What one leader remembers of each StableEgress between passes, beside what is in its status. All of
-//! it may be lost at any moment: a new leader begins without it.
+//! In-memory state of each StableEgress between reconciles, in addition to its status. Any of it
+//! may be lost: a new leader starts without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ use crate::world::{
     ActionState, ClaimFailed, FloatingIpState, MoveInProgress, ObservedAction, ProviderTrouble,
 };
 
-/// What is remembered of one StableEgress.
+/// In-memory state of one StableEgress.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EgressState {
-    /// The leader that remembers it, and the object that it is about.
+    /// The leader that stored it, and the UID of the object.
     term: u64,
     uid: String,
-    /// What calls to the provider were about.
+    /// The floating IP and account of earlier calls.
     subject: Option<(FloatingIpRef, Option<HcloudAccount>)>,
-    /// What the last plan said, ahead of what the cache shows.
+    /// The status of the last plan, which may be newer than the cache.
     pub(crate) status: Option<StableEgressStatus>,
-    /// The nodes of which was told that they can never be chosen as they are.
+    /// Nodes already reported as permanently unusable.
     pub(crate) told: BTreeSet<String>,
-    /// The move under way.
+    /// The move in progress.
     pub(crate) moving: Option<MoveInProgress>,
     trouble: Option<ProviderTrouble>,
     trouble_since: Option<Duration>,
@@ -37,8 +37,8 @@ pub(crate) struct EgressState {
 }
 
 impl EgressState {
-    /// Calls are about this from now on. The troubles of a token or a floating IP that was replaced say
-    /// nothing about the next.
+    /// Sets the floating IP and account of the next calls. Errors of a replaced token or floating
+    /// IP do not apply to the new one.
     fn about(&mut self, asked: &FloatingIpRef, account: Option<&HcloudAccount>) {
         let same = self.subject.as_ref().is_some_and(|(before, with)| {
             let same_account = match (with, account) {
@@ -54,7 +54,7 @@ impl EgressState {
         }
     }
 
-    /// Puts what is remembered of troubles into what is known of the provider.
+    /// Adds stored errors to the state of the provider.
     pub(crate) fn tell(&self, cloud: &mut FloatingIpState) {
         cloud.trouble.clone_from(&self.trouble);
         cloud.trouble_since = self.trouble_since;
@@ -64,7 +64,7 @@ impl EgressState {
         cloud.claim.clone_from(&self.claim);
     }
 
-    /// This leader's term was written over another, or was not. Reads go on as if nothing had happened.
+    /// The write of this leader's term succeeded or failed. Reads continue either way.
     pub(crate) fn claimed(
         &mut self,
         over: u64,
@@ -96,7 +96,7 @@ impl EgressState {
         self.troubles = self.troubles.saturating_add(1);
     }
 
-    /// After a failure at `now`, what that asks to wait: drawn once, so that an event does not draw anew.
+    /// The pause after a failure at `now`: drawn once, so that other events do not change it.
     pub(crate) fn paced(&mut self, now: Duration, pace: impl FnOnce() -> Duration) {
         if self.trouble_at == Some(now) {
             self.pace = Some(pace());
@@ -110,13 +110,13 @@ impl EgressState {
         if let Some(moving) = &mut self.moving {
             moving.looked = true;
             if moving.action.is_none() {
-                // Reads that succeed do not make an Assign that fails worth more tries.
+                // Successful reads do not reset the retry count of a failing Assign.
                 self.troubles = failed;
             }
         }
     }
 
-    /// An Assign was answered, or was not.
+    /// An Assign succeeded or failed.
     pub(crate) fn assigned(
         &mut self,
         node: &str,
@@ -133,10 +133,10 @@ impl EgressState {
             }
             Err(trouble) => {
                 let trouble = of_assign(trouble);
-                // Another server would be refused for its rate, or not be reached, just the same.
+                // Any other server would be throttled or unreachable just like this one.
                 moving.refusals += u32::from(matches!(trouble, ProviderTrouble::Refused(_)));
                 moving.locks += u32::from(trouble == ProviderTrouble::Locked);
-                // A refusal is certain: nothing has changed since the last look.
+                // A refusal is definite: nothing has changed since the last read.
                 let lasting = trouble == ProviderTrouble::Locked && moving.locks == REFUSALS;
                 moving.looked = !lasting && !matches!(trouble, ProviderTrouble::Unreachable(_));
                 self.failed(trouble, now);
@@ -145,7 +145,7 @@ impl EgressState {
         self.moving = Some(moving);
     }
 
-    /// The provider was asked how an action stands.
+    /// An action was polled.
     pub(crate) fn polled(&mut self, answer: Result<ActionState, ProviderTrouble>, now: Duration) {
         let Some(moving) = &mut self.moving else {
             return;
@@ -165,7 +165,7 @@ impl EgressState {
                 action.state = state;
                 self.answered();
             }
-            // The provider forgets old actions: what came of it is to be read.
+            // The provider deletes old actions: read the floating IP for the result.
             Err(ProviderTrouble::NotFound) => {
                 moving.action = None;
                 moving.looked = false;
@@ -176,8 +176,8 @@ impl EgressState {
     }
 }
 
-/// The next Assign of the move `before`: to the same server, to another, or to the first one again after
-/// all were tried.
+/// The next Assign of the move `before`: to the same server, to another, or to the first one after
+/// all have failed.
 pub(crate) fn attempt(before: Option<&MoveInProgress>, node: &str, server: i64) -> MoveInProgress {
     let same = before.filter(|before| before.server == server);
     let mut passed = before.map_or_else(BTreeSet::new, |before| before.passed.clone());
@@ -199,13 +199,14 @@ pub(crate) fn attempt(before: Option<&MoveInProgress>, node: &str, server: i64) 
     }
 }
 
-/// Whether the last action is said to have moved the floating IP: who must ask again was not helped.
+/// Whether the last action reported success. A repeated Assign means that it did not move the
+/// floating IP.
 fn succeeded(moving: &MoveInProgress) -> bool {
     let action = moving.action.as_ref();
     action.is_some_and(|action| action.state == ActionState::Success)
 }
 
-/// The floating IP was there a moment ago: it is the server that an Assign does not find.
+/// The floating IP was read just before, so the server is the missing object.
 fn of_assign(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
         ProviderTrouble::NotFound => ProviderTrouble::Refused("not_found".to_owned()),
@@ -213,37 +214,37 @@ fn of_assign(trouble: ProviderTrouble) -> ProviderTrouble {
     }
 }
 
-/// What is remembered of every StableEgress. Clones share it.
+/// The state of all StableEgress objects. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EgressStates(Arc<Mutex<All>>);
 
 #[derive(Debug, Default)]
 struct All {
-    /// The leader this process is, and since when.
+    /// The term of this leader, and when it started.
     leader: Option<(u64, Duration)>,
     of: BTreeMap<ObjectKey, EgressState>,
 }
 
-/// Of whom something is remembered, and by whom.
+/// Owner of an entry: object and leader.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StateKey<'a> {
     pub(crate) key: &'a ObjectKey,
-    /// Another object of the same name is another.
+    /// A recreated object of the same name is another object.
     pub(crate) uid: &'a str,
-    /// The leader that asks.
+    /// The term of the leader that reads.
     pub(crate) term: u64,
 }
 
 impl EgressStates {
-    /// Since when this process is leader `term`. What it knew before may have been changed by another.
+    /// When this process became leader `term`. Another leader may have changed what it read before.
     pub(crate) fn since(&self, term: u64, now: Duration) -> Duration {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let leader = all.leader.filter(|(known, _)| *known == term);
         all.leader.insert(leader.unwrap_or((term, now))).1
     }
 
-    /// What is remembered, now that calls are about `asked` at `account`; nothing, if it was another
-    /// leader's or of another object.
+    /// The state for calls about `asked` with `account`; empty if it belongs to another leader or
+    /// object.
     pub(crate) fn of(
         &self,
         whose: StateKey<'_>,
@@ -263,13 +264,13 @@ impl EgressStates {
         })
     }
 
-    /// Changes what is remembered of `key`.
+    /// Changes the state of `key`.
     pub(crate) fn change<T>(&self, key: &ObjectKey, act: impl FnOnce(&mut EgressState) -> T) -> T {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         act(all.of.entry(key.clone()).or_default())
     }
 
-    /// Forgets a StableEgress that is gone.
+    /// Removes the state of a deleted StableEgress.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.of.remove(key);

@@ -1,6 +1,5 @@
-//! Gathers everything a decision needs into one [`Observed`]: from the caches, from what
-//! probes have shown, and from what
-//! is remembered of the provider. Makes no call: whether one is worth it is decided.
+//! Collects all input of a decision into one [`Observed`]: caches, probe results, and stored state
+//! of the provider. Makes no call: `decide` chooses whether one is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::world::{
     gateway_labels,
 };
 
-/// What is looked at.
+/// Sources of an observation.
 pub(crate) struct Observer<'a> {
     pub(crate) egress: &'a StableEgress,
     pub(crate) cx: &'a Context<StableEgress>,
@@ -32,10 +31,10 @@ pub(crate) struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// The world as it is now.
+    /// Collects the current state.
     ///
     /// # Errors
-    /// A cache is missing, which is a defect of the wiring.
+    /// A cache is missing, which is a bug in the controller setup.
     pub(crate) fn observe(&self) -> Result<Observed> {
         let now = self.office.uptime();
         let term = self.cx.term();
@@ -55,7 +54,7 @@ impl Observer<'_> {
             status.conditions.clone_from(&stored.conditions);
         }
         let cloud = self.cloud(&memory, since);
-        // Before any cache is read: see `interest`.
+        // Must precede any cache read: see `interest`.
         let server = cloud.seen.as_ref().and_then(|seen| seen.server);
         let interest = interest(
             &self.key.name,
@@ -89,7 +88,7 @@ impl Observer<'_> {
             ..FloatingIpState::default()
         };
         if let Some(account) = self.account {
-            // What was seen before this process led, another leader may have changed.
+            // Another leader may have changed what was read before this process led.
             let seen = account.peek(&self.egress.spec.floating_ip);
             cloud.seen = seen.filter(|seen| seen.at >= since);
             cloud.budget = account.budget();
@@ -121,7 +120,8 @@ impl Observer<'_> {
                 name: name.to_owned(),
                 server: view.server(),
                 candidate: selects(&interest.candidates, has),
-                // One of several keys may have a value that others use too: the node is theirs.
+                // Another StableEgress may use the same value for one of several keys: then the
+                // node is its own.
                 labels: match &taken {
                     Some(_) => LabelState::None,
                     None => carried(&interest.gateway, has),
@@ -140,7 +140,7 @@ impl Observer<'_> {
         Ok(nodes)
     }
 
-    /// What probes have shown, where that is the signal.
+    /// Probe results, if probes are the health signal.
     fn probed(&self) -> Result<BTreeMap<String, NodeProbeResult>> {
         if self.egress.spec.health.signal != HealthSignal::Probe {
             return Ok(BTreeMap::new());
@@ -156,7 +156,7 @@ impl Observer<'_> {
     }
 }
 
-/// What a StableEgress reads of nodes, its defaults filled in.
+/// What a StableEgress reads of nodes, with defaults filled in.
 pub(crate) fn interest(
     name: &str,
     spec: &StableEgressSpec,
@@ -172,7 +172,7 @@ pub(crate) fn interest(
     }
 }
 
-/// Which nodes are candidates.
+/// The selector of candidates.
 fn candidates(name: &str, spec: &StableEgressSpec) -> LabelSelector {
     spec.candidates.clone().unwrap_or_else(|| LabelSelector {
         match_labels: Some([(labels::CANDIDATE.to_owned(), name.to_owned())].into()),
@@ -191,7 +191,7 @@ fn carried(wanted: &LabelMap, has: &LabelMap) -> LabelState {
     }
 }
 
-/// CiliumNodes with gateway labels whose Node is gone: nothing but the labels of theirs is left.
+/// CiliumNodes with gateway labels whose Node was deleted: only the labels are left.
 fn left_behind<'a>(
     gateway: &'a LabelMap,
     cilium: &Cache<CiliumNodeView>,

@@ -1,5 +1,4 @@
-//! What all passes share: the accounts at the provider, what is remembered, who is interested in which
-//! node, and the metrics.
+//! State shared by all reconciles: provider accounts, in-memory state, node filters and metrics.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,34 +20,34 @@ use crate::telemetry::{
 use crate::views::TokenSecretView;
 use crate::world::{Observed, Plan, ProviderTrouble};
 
-/// What all passes share. Clones are the same office.
+/// State shared by all reconciles. Clones share it.
 #[derive(Clone)]
 pub(crate) struct EgressContext {
     pub(crate) clouds: HcloudAccounts,
     pub(crate) prober: NodeProber,
-    /// Runs a StableEgress when a probe shows something new.
+    /// Triggers a StableEgress when a probe result changes.
     pub(crate) poke: Trigger,
     pub(crate) interests: NodeFilters,
     pub(crate) memories: EgressStates,
     pub(crate) telemetry: EgressMetrics,
     pub(crate) clock: Clock,
-    /// The namespace of Secrets, and of pods where nothing else is said.
+    /// The namespace of Secrets, and the default namespace of pods.
     pub(crate) namespace: String,
     /// The only namespace whose pods are watched.
     pub(crate) pods: Option<String>,
-    /// This replica.
+    /// Name of this replica.
     pub(crate) identity: String,
-    /// Where the token is for those that name no Secret.
+    /// Token file for StableEgress objects that name no Secret.
     pub(crate) token_file: Option<PathBuf>,
 }
 
 impl EgressContext {
-    /// Time since this process began.
+    /// Time since this process started.
     pub(crate) fn uptime(&self) -> Duration {
         self.clouds.uptime()
     }
 
-    /// The account that a StableEgress spends from.
+    /// The account of a StableEgress.
     pub(crate) fn account(
         &self,
         egress: &StableEgress,
@@ -72,46 +71,46 @@ impl EgressContext {
         let (namespace, name, key) = (&self.namespace, &wanted.name, &wanted.key);
         let found = secrets.get(&ObjectKey::new(Some(namespace), name));
         let secret = found.ok_or_else(|| {
-            format!("there is no Secret {namespace}/{name}: create it, or correct spec.tokenSecretRef.name")
+            format!("Secret {namespace}/{name} does not exist: create it, or correct spec.tokenSecretRef.name")
         })?;
         let value = secret
             .value(key)
             .and_then(|bytes| std::str::from_utf8(bytes).ok());
         let token = value.and_then(ApiToken::new).ok_or_else(|| {
-            format!("Secret {namespace}/{name} has no token under the key {key}: add it, or correct spec.tokenSecretRef.key")
+            format!("Secret {namespace}/{name} has no token in key {key}: add it, or correct spec.tokenSecretRef.key")
         })?;
         Ok((token, name.clone()))
     }
 
-    /// Read anew each time, so that a token that was replaced is picked up.
+    /// Read on each call, so that a replaced token takes effect.
     fn token_from_file(&self) -> Result<(ApiToken, String), String> {
         let Some(path) = &self.token_file else {
             let fix =
-                "name a Secret in spec.tokenSecretRef, or give the operator --hetzner-token-file";
-            return Err(format!("there is no token: {fix}"));
+                "set spec.tokenSecretRef, or start the operator with --hetzner-token-file";
+            return Err(format!("no API token: {fix}"));
         };
         let shown = path.display();
         let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("the token file {shown} cannot be read: {error}"))?;
+            .map_err(|error| format!("cannot read token file {shown}: {error}"))?;
         let token = ApiToken::new(&text);
-        let token = token.ok_or_else(|| format!("the token file {shown} holds no token"))?;
+        let token = token.ok_or_else(|| format!("token file {shown} is empty or invalid"))?;
         Ok((token, "file".to_owned()))
     }
 
-    /// Why pods that shall prepare nodes cannot be seen, if so.
+    /// Why the pods that prepare nodes cannot be watched, if so.
     pub(crate) fn unwatched(&self, spec: &StableEgressSpec) -> Option<String> {
         let watched = self.pods.as_deref()?;
         let wanted = spec.prepared.as_ref()?.namespace.as_deref();
         let wanted = wanted.unwrap_or(&self.namespace);
         (wanted != watched).then(|| {
             format!(
-                "spec.prepared looks for pods in {wanted}, but only those in {watched} are watched: \
-                 set spec.prepared.namespace to {watched}, or run the operator with --pods-namespace {wanted}"
+                "spec.prepared selects pods in {wanted}, but only {watched} is watched: set \
+                 spec.prepared.namespace to {watched}, or --pods-namespace to {wanted}"
             )
         })
     }
 
-    /// Remembers what was decided, and shows it.
+    /// Stores a decision, and updates metrics.
     pub(crate) fn took(&self, key: &ObjectKey, world: &Observed, plan: &Plan, fence: &Fence) {
         self.memories.change(key, |memory| {
             memory.status = Some(plan.status.clone());
@@ -151,7 +150,7 @@ impl EgressContext {
         }
     }
 
-    /// Lets go of a StableEgress that is gone.
+    /// Removes the state of a deleted StableEgress.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.interests.forget(key);
         self.memories.forget(key);

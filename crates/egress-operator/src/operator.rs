@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! The operator as a whole: settings, dependencies that tests replace, and the engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::probe::{NodeProbe, NodeProber, TcpProbe};
 use crate::telemetry::{EgressMetrics, ProbeFailed};
 use aplomb_http_client::{Transport, transport};
 
-/// What Events and the lease call the operator.
+/// Name of the operator in Events and on the lease.
 const NAME: &str = "aplomb-egress";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// Where the provider's API is.
+    /// URL of the provider's API.
     pub endpoint: String,
-    /// Where the token is for a StableEgress that names no Secret.
+    /// Token file for StableEgress objects that name no Secret.
     pub token_file: Option<PathBuf>,
-    /// The namespace of the lease and of Secrets, and of pods where nothing else is said.
+    /// The namespace of the lease and of Secrets, and the default namespace of pods.
     pub namespace: String,
-    /// The only namespace whose pods are watched; all, if not said.
+    /// The only namespace whose pods are watched; default: all.
     pub pods_namespace: Option<String>,
-    /// What this replica is called. No two may share it.
+    /// Unique name of this replica.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin server, published on the lease.
     pub admin: Option<String>,
 }
 
@@ -54,32 +54,32 @@ impl Default for EgressSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct EgressDeps {
-    /// Connects to the provider.
+    /// Creates the transport to the provider.
     pub connect: Arc<dyn Fn() -> Transport + Send + Sync>,
-    /// Reaches nodes.
+    /// Probes nodes.
     pub probe: Arc<dyn NodeProbe>,
     /// Wall time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runs tasks; default: the current runtime.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
+    /// Where the engine is listed for inspection.
     pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
+    /// Rate limiters of the API server, if operators of one process share them.
     pub server: Option<budget::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Metrics of the operator.
     pub egress: EgressMetrics,
 }
 
 impl EgressDeps {
-    /// The real ones.
+    /// Dependencies for production.
     ///
     /// # Errors
-    /// There is no way to make TLS connections.
+    /// TLS cannot be set up.
     pub fn real() -> Result<Self> {
         let transport = transport::reqwest(None).map_err(Error::fault)?;
         Ok(Self {
@@ -101,7 +101,7 @@ impl std::fmt::Debug for EgressDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// The engine of the operator for any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDeps) -> Engine {
     let budgets = LimiterRegistry::default();
@@ -146,7 +146,7 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         .controller(controller::prober(&office))
 }
 
-/// Counts what probes show, and runs what depends on one when it shows something new.
+/// A prober that counts results and triggers the objects for which a result changed.
 fn prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
     NodeProber::new(probe).tell(move |key, node, outcome| {
         if outcome.reason.is_some() {

@@ -1,7 +1,7 @@
 //! Whether a node can be reached: a TCP handshake with one of its addresses.
 //!
-//! Only the handshake counts: nothing is sent and nothing is read, so that any listener will do. Who
-//! is probed when is in [`NodeProber`]; what a failure means is not decided here.
+//! Only the handshake counts: no data is sent or read, so any listener suffices. [`NodeProber`]
+//! schedules probes; `decide` interprets failures.
 
 mod prober;
 
@@ -16,9 +16,10 @@ use tokio::time::timeout;
 
 pub use self::prober::{NodeProber, ProbeOutcome};
 
-/// A way to find out whether a node can be reached.
+/// Checks whether a node can be reached.
 pub trait NodeProbe: Send + Sync {
-    /// Succeeds if one of `addresses` answers on `port` before `limit` is over; otherwise says why not.
+    /// Succeeds if one of `addresses` accepts a connection on `port` within `limit`; otherwise
+    /// returns why not.
     fn dial<'a>(
         &'a self,
         addresses: &'a [IpAddr],
@@ -27,7 +28,7 @@ pub trait NodeProbe: Send + Sync {
     ) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// TCP handshakes with all addresses at once; the first that succeeds wins.
+/// TCP handshakes with all addresses at once; the first success counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpProbe;
 
@@ -45,14 +46,14 @@ impl NodeProbe for TcpProbe {
             let dialled = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
             let dialled: Vec<_> = dialled.map(|address| address.to_string()).collect();
             Err(format!(
-                "no answer from {} in {limit:?}",
+                "no response from {} within {limit:?}",
                 dialled.join(", ")
             ))
         })
     }
 }
 
-/// Succeeds with the first address that does; fails when none is left.
+/// Succeeds with the first address that does; fails when all have failed.
 async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
     let dials = addresses.iter().map(|ip| async move {
         let address = SocketAddr::new(*ip, port);

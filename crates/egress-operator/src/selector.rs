@@ -1,11 +1,11 @@
-//! Label selectors, as Kubernetes reads them. Pure; says nothing about where labels come from.
+//! Label selectors with the semantics of Kubernetes. Pure.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Whether `selector` chooses an object with `labels`. An empty one chooses everything, and a
-/// requirement that cannot be read chooses nothing.
+/// Whether `selector` matches `labels`. An empty selector matches everything; an invalid
+/// requirement matches nothing.
 #[must_use]
 pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let mut wanted = selector.match_labels.iter().flatten();

@@ -1,8 +1,9 @@
-//! The second vantage: before a gateway that one replica cannot reach is replaced, the others are asked.
+//! Second opinions: before a gateway that one replica cannot reach is replaced, the reports of the
+//! other replicas are checked.
 //!
-//! Every replica probes, and says in a Lease of its own which nodes it reaches. A replica whose own node
-//! is cut off then finds its failures disputed, and moves nothing. What is said here is advice: nothing
-//! in this module may choose a node or touch the floating IP.
+//! Every replica probes the nodes and publishes the reachable ones in its own Lease. If a replica's
+//! own node is cut off, its failures are disputed, and it moves nothing. Reports are advisory:
+//! nothing in this module may elect a node or change the floating IP.
 
 mod replica;
 mod report;

@@ -1,5 +1,5 @@
-//! The few fields of other people's objects that the operator reads. What is not named here is skipped
-//! while it is decoded, so no decision can come to depend on it.
+//! The few fields of foreign objects that the operator reads. All others are skipped while
+//! decoding, so no decision can depend on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ struct NodeStatus {
     addresses: Vec<AddressView>,
 }
 
-/// A condition without its times: a heartbeat moves those and nothing else.
+/// A condition without its times: heartbeats change only those.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct ConditionView {
     #[serde(rename = "type")]
@@ -93,7 +93,8 @@ impl NodeView {
         self.metadata.as_ref().name
     }
 
-    /// Its server at the provider: `hcloud://<integer>`, as the cloud controller manager writes it.
+    /// Its server ID at the provider, from `hcloud://<integer>` as the cloud controller manager
+    /// writes it.
     #[must_use]
     pub(crate) fn server(&self) -> Option<i64> {
         let id = self
@@ -104,7 +105,7 @@ impl NodeView {
         id.parse().ok().filter(|id| *id > 0)
     }
 
-    /// Whether new pods are kept away.
+    /// Whether it is cordoned.
     #[must_use]
     pub(crate) fn cordoned(&self) -> bool {
         self.spec.unschedulable
@@ -116,14 +117,14 @@ impl NodeView {
         ready(&self.status.conditions)
     }
 
-    /// Where it can be reached: internal addresses first.
+    /// Its addresses to probe: internal addresses first.
     #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.status.addresses.iter();
         crate::probe::addresses(all.map(|it| (&*it.kind, &*it.address)))
     }
 
-    /// Whether nothing but its addresses and labels tells it from `other`, for the election.
+    /// Whether it equals `other` in all but addresses and labels, for the election.
     #[must_use]
     pub(crate) fn stands_as(&self, other: &Self) -> bool {
         self.ready() == other.ready()
@@ -173,7 +174,7 @@ impl View for PodView {
 }
 
 impl PodView {
-    /// The node it is Ready on.
+    /// The node it runs on, if it is Ready.
     #[must_use]
     pub(crate) fn ready_on(&self) -> Option<&str> {
         let alive = !self.metadata.as_ref().deleting;
@@ -182,7 +183,7 @@ impl PodView {
     }
 }
 
-/// A Secret. Not `Debug`: what it holds must not be printed.
+/// A Secret. Not `Debug`: its values must not be printed.
 #[derive(Clone, PartialEq, Deserialize)]
 pub(crate) struct TokenSecretView {
     /// Its metadata.
@@ -206,14 +207,14 @@ impl TokenSecretView {
         self.data.get(key).map(|value| value.0.as_slice())
     }
 
-    /// Whether it holds the same as `other`.
+    /// Whether it has the same values as `other`.
     #[must_use]
     pub(crate) fn holds_as(&self, other: &Self) -> bool {
         self.data == other.data
     }
 }
 
-/// The kind `CiliumNode` of `cilium.io/v2`, of which only metadata is ever read.
+/// The kind `CiliumNode` of `cilium.io/v2`. Only its metadata is read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CiliumNode(ObjectMeta);
 
@@ -246,7 +247,7 @@ impl Resource for CiliumNode {
     }
 }
 
-/// The labels of a CiliumNode.
+/// Name and labels of a CiliumNode.
 pub(crate) type CiliumNodeView = MetadataOnly<CiliumNode, LabelMap>;
 
 #[cfg(test)]

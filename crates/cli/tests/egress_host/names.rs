@@ -58,13 +58,13 @@ async fn walk() {
         .await
         .expect("made");
     let host = Host::start(&["--stable-egress", "office", "--kubeconfig", file]);
-    host.until("does not say its address yet");
+    host.until("has no address in its status yet");
     assert_eq!(host.ask("/readyz").0, 503);
     say(&client, "203.0.113.7").await;
     host.until("Node is prepared");
     assert!(addresses().contains("203.0.113.7/32"));
     say(&client, "203.0.113.8").await;
-    host.until("Added the default route");
+    host.until("Added default route");
     host.until("Node is prepared");
     assert!(addresses().contains("203.0.113.8/32"));
     assert!(!addresses().contains("203.0.113.7"));

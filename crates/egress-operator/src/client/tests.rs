@@ -1,4 +1,4 @@
-//! Each call over a transport that answers what it is told to.
+//! Each call over a transport with a prepared response.
 
 use std::sync::Mutex;
 
@@ -12,7 +12,7 @@ const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnop
 
 type Asked = Arc<Mutex<Vec<(Method, String, String)>>>;
 
-/// A client whose every request is answered with `status` and `body`, and what it asked.
+/// A client whose every request gets `status` and `body`, and the requests it has sent.
 fn answered(status: u16, body: String) -> (HcloudClient, Asked) {
     let asked = Asked::default();
     let log = asked.clone();

@@ -1,4 +1,4 @@
-//! One token: its budget, what was seen with it, and the calls that are made with it.
+//! One token: its rate limiter, the cache of what was read with it, and its calls.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,10 +22,10 @@ use crate::world::{
     ActionState, ObservedAction, ObservedFloatingIp, ProviderTrouble, RemainingCalls,
 };
 
-/// How fast an attempt may follow another, and how slow, whatever the refill.
+/// Shortest and longest pause between two attempts in seconds, for any refill rate.
 const PACE: (f64, f64) = (0.25, 5.0);
 
-/// One token. Cheap to clone; clones are the same account.
+/// One token. Cheap to clone; clones share the account.
 #[derive(Clone)]
 pub struct HcloudAccount(pub(super) Arc<Inner>);
 
@@ -37,7 +37,7 @@ pub(super) struct Inner {
     pub(super) clock: Clock,
     pub(super) egress: EgressMetrics,
     state: Mutex<State>,
-    /// Reads under way: after how many writes, what for, of what.
+    /// Reads in flight, keyed by number of writes, purpose and plan.
     pub(super) flight: SingleFlight<(u64, CallPurpose, ReadPlan), Result<(), ProviderTrouble>>,
 }
 
@@ -45,9 +45,9 @@ pub(super) struct State {
     pub(super) known: FloatingIpCache,
     pub(super) thrift: ReadThrottle,
     pub(super) forecaster: BudgetForecaster,
-    /// The last look that failed, and when.
+    /// The last failed read, and its time.
     pub(super) failure: Option<(Duration, ProviderTrouble)>,
-    /// Calls of ours since the provider last said what is left.
+    /// Calls of this process since the provider last reported the remaining calls.
     pub(super) ours: u32,
     rng: fastrand::Rng,
 }
@@ -85,52 +85,53 @@ impl HcloudAccount {
         }))
     }
 
-    /// What was seen last of a floating IP, however long ago. No call.
+    /// The last known state of a floating IP, of any age. Makes no call.
     #[must_use]
     pub fn peek(&self, asked: &FloatingIpRef) -> Option<ObservedFloatingIp> {
         self.state(|state| state.known.last(&asked.into()))
     }
 
-    /// Whether it is the account of the same token.
+    /// Whether `other` is the same account.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Somebody asks for nothing any more.
+    /// `who` stops using this account.
     pub fn forget(&self, who: &ObjectKey) {
         self.state(|state| state.known.forget(who));
     }
 
-    /// What the provider said last of its rate limit.
+    /// The rate limit as the provider last reported it.
     #[must_use]
     pub fn budget(&self) -> Option<RemainingCalls> {
         self.state(|state| state.thrift.seen())
     }
 
-    /// What others spend and when the limit is used up, from what the provider has said.
+    /// Estimated spending of other clients and when the limit will be exhausted.
     #[must_use]
     pub fn forecast(&self) -> Option<BudgetForecast> {
         let now = self.now();
         self.state(|state| state.forecaster.forecast(now))
     }
 
-    /// How often to look for somebody who asked for `every`: more rarely when little is left.
+    /// Interval of routine reads where `every` was configured: longer when few calls remain.
     #[must_use]
     pub fn resync(&self, every: Duration) -> Duration {
         let now = self.now();
         self.state(|state| state.resync(every, now))
     }
 
-    /// When a look that can wait may be made, in the time of [`super::HcloudAccounts::uptime`], if not now.
+    /// The earliest time for a routine read, in the time of [`super::HcloudAccounts::uptime`].
+    /// `None` if one may be made now.
     #[must_use]
     pub fn not_before(&self) -> Option<Duration> {
         let now = self.now();
         self.state(|state| state.not_before(now))
     }
 
-    /// How long a move that was throttled waits before it tries again: as long as it takes until the
-    /// bucket has one more token, and up to half of that more, because whoever else waits for that
-    /// token may keep time with us. It does not grow: the next token is always as near.
+    /// How long a throttled move waits before the next attempt: the time until the bucket gains one
+    /// token, plus up to half of it as jitter, because other clients wait for the same token. It
+    /// does not grow: the time to the next token is constant.
     #[must_use]
     pub fn pace(&self) -> Duration {
         let now = self.now();
@@ -142,11 +143,12 @@ impl HcloudAccount {
         })
     }
 
-    /// Moves a floating IP. What is returned may be only begun. One that is there already is a
-    /// success without an action: its id is 0.
+    /// Assigns a floating IP to a server. The returned action may still be running. If the floating
+    /// IP is assigned there already, the call succeeds with action id 0.
     ///
     /// # Errors
-    /// With [`Trouble::Unreachable`] it may have happened all the same: look before it is repeated.
+    /// After [`ProviderTrouble::Unreachable`] the assignment may have happened: read before
+    /// repeating it.
     pub async fn assign(
         &self,
         floating_ip: i64,
@@ -188,11 +190,11 @@ impl HcloudAccount {
         }
     }
 
-    /// Asks how an action stands. When it has ended, what was seen before counts no more.
+    /// Reads the state of an action. Once it has ended, cached reads are discarded.
     ///
     /// # Errors
-    /// What kept the question from being answered; [`Trouble::NotFound`] if nobody knows the action
-    /// any more, which has ended then.
+    /// Why the call failed; [`ProviderTrouble::NotFound`] if the action no longer exists, which
+    /// means that it has ended.
     pub async fn poll(
         &self,
         action: i64,
@@ -214,11 +216,12 @@ impl HcloudAccount {
         state
     }
 
-    /// Writes a leader's term on a floating IP, beside the labels it has. The provider replaces all
-    /// labels at once and compares nothing: one that somebody else adds in between is lost.
+    /// Writes a leader's term to a floating IP and keeps its other labels. The provider replaces
+    /// all labels at once without a precondition: a label that another client adds in between is
+    /// lost.
     ///
     /// # Errors
-    /// What kept it from being written.
+    /// Why the write failed.
     pub async fn claim(
         &self,
         seen: &ObservedFloatingIp,
@@ -243,7 +246,8 @@ impl HcloudAccount {
         let write = |client: HcloudClient| async move { client.label(id, &wanted).await };
         let written = self.call(HcloudOperation::Label, terms, write).await?.body;
         if written.labels.get(labels::TERM) != Some(&term.to_string()) {
-            // Accepted and not kept: what else the answer says is not believed, and a look is due as ever.
+            // Accepted but not stored: ignore the rest of the response; the next read is due as
+            // usual.
             return Err(ProviderTrouble::Refused("no_effect".to_owned()));
         }
         self.state(|state| state.known.read(written, mark));
@@ -259,7 +263,7 @@ impl HcloudAccount {
         self.0.started.elapsed()
     }
 
-    /// Whether anybody asks for anything, or is about to.
+    /// Whether the account has users, or is about to have one.
     pub(super) fn is_used(&self) -> bool {
         Arc::strong_count(&self.0) > 1 || self.state(|state| state.known.is_wanted())
     }

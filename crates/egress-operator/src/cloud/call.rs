@@ -1,4 +1,4 @@
-//! One call with one token: its turn, the lease, the request, and what its answer says of the rate limit.
+//! One call with one token: rate limiter, lease, request, and the rate limit in the response.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::forecast::BudgetSample;
 use crate::telemetry::{ForecastReported, HcloudOperation, ProviderCall};
 use crate::world::RESERVE;
 
-/// What a call is for.
+/// Purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CallPurpose {
-    /// A move, or what it cannot do without. It may spend everything.
+    /// A move, or a read it needs. It may use the whole budget.
     Move,
-    /// A look that can wait. It never takes the reserve.
+    /// A routine read. It never uses the reserve.
     Look,
-    /// A look that is let through although nothing is to spare, to learn whether there is more
-    /// again. It takes what it takes from the reserve.
+    /// A routine read that is let through although only the reserve is left, to learn whether it
+    /// has recovered. It is charged to the reserve.
     Probe,
 }
 
@@ -35,7 +35,7 @@ impl CallPurpose {
         }
     }
 
-    /// What a request says of itself, to metrics and to logs on the other side.
+    /// Purpose as written to metrics and the lane header.
     fn word(self) -> &'static str {
         match self {
             Self::Move => "failover",
@@ -45,14 +45,14 @@ impl CallPurpose {
     }
 }
 
-/// An answer that takes longer is not worth waiting for: a move has better things to try.
+/// A move has better options than to wait longer than this for a response.
 const CALL: Duration = Duration::from_secs(5);
 
-/// What for, until when, and by which right.
+/// Purpose, deadline and fence of a call.
 pub(super) type CallTerms<'a> = (CallPurpose, Instant, &'a Fence);
 
 impl HcloudAccount {
-    /// One call: its turn, the lease, the request, and what its answer says of the rate limit.
+    /// Makes one call: rate limiter, lease, request, and the rate limit in the response.
     pub(super) async fn call<T, F>(
         &self,
         operation: HcloudOperation,
@@ -85,14 +85,14 @@ impl HcloudAccount {
         answer
     }
 
-    /// Learns what is left.
+    /// Passes the rate limit of a response to the limiter.
     fn heed(&self, status: u16, headers: &HeaderMap) {
         let now = self.now();
         let Some(quota) = quota::read(headers, self.0.clock.now()) else {
             return;
         };
         let forecast = self.state(|state| {
-            // A call that was refused took nothing.
+            // A refused call was not charged by the provider.
             let refused = u32::from(status == 429);
             let ours = std::mem::take(&mut state.ours).saturating_sub(refused);
             state.thrift.heard(quota.seen, now);
@@ -128,7 +128,7 @@ impl HcloudAccount {
                 &status
             }
             Err(CallFailure::Provider(error)) => &error.code,
-            // It was never sent, and the budget counts that.
+            // The call was never sent; the limiter accounts for that.
             Err(CallFailure::Runtime(error)) if error.class() == aplomb::ErrorClass::Throttled => {
                 return;
             }
@@ -143,8 +143,8 @@ impl HcloudAccount {
     }
 }
 
-/// A bucket of an hour, of which a move has the last [`RESERVE`]. What the provider says is left takes
-/// the place of the burst with the first answer.
+/// An hourly bucket whose last [`RESERVE`] calls are kept for moves. The first response replaces
+/// the assumed burst by the reported one.
 pub(super) fn config() -> LimitConfig {
     let lane = |name: &str, reserve, slots| LimitLaneConfig {
         name: name.to_owned(),

@@ -1,5 +1,5 @@
-//! What is known of the floating IPs of one account, and who wants to know. Pure: no calls, and time is
-//! given by the caller.
+//! Cache of the floating IPs of one account, and who uses which. Pure: no calls; the caller passes
+//! the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use aplomb_api::egress::{FloatingIpRef, labels};
 use crate::client::FloatingIp;
 use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
-/// A floating IP as somebody asks for it.
+/// How a user refers to a floating IP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FloatingIpSelector {
     Id(i64),
@@ -26,23 +26,23 @@ impl From<&FloatingIpRef> for FloatingIpSelector {
     }
 }
 
-/// A request, or for a listing as many as it has pages.
+/// A read: one request, or for a listing one request per page.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ReadPlan {
-    /// All of the project.
+    /// All floating IPs of the project.
     Listing,
-    /// One by its id.
+    /// One by its ID.
     One(i64),
-    /// One by its name, because its id is not known.
+    /// One by its name, because its ID is not known.
     Named(String),
 }
 
-/// When a read was begun.
+/// When a read started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReadMark {
-    /// After how many writes.
+    /// Number of writes before it.
     pub(super) epoch: u64,
-    /// In this process's time. What is read is at least as new.
+    /// In this process's time. What is read is at least as recent.
     pub(super) at: Duration,
 }
 
@@ -52,9 +52,10 @@ pub(super) struct FloatingIpCache {
     ids: BTreeMap<String, i64>,
     found: BTreeMap<i64, (ReadMark, FloatingIp)>,
     absent: BTreeMap<FloatingIpSelector, ReadMark>,
-    /// How many writes may have changed something: what was read before the last is doubtful.
+    /// Number of writes that may have changed something: reads that started before the last write
+    /// are not trusted.
     epoch: u64,
-    /// How many requests the last listing took.
+    /// Number of requests of the last listing.
     pages: u32,
 }
 
@@ -76,7 +77,7 @@ impl FloatingIpCache {
         self.wanted.insert(who.clone(), which);
     }
 
-    /// Forgets somebody, and what nobody else asks for.
+    /// Removes a user, and entries that no other user needs.
     pub(super) fn forget(&mut self, who: &ObjectKey) {
         self.wanted.remove(who);
         let wanted: BTreeSet<_> = self.wanted.values().cloned().collect();
@@ -98,13 +99,12 @@ impl FloatingIpCache {
         }
     }
 
-    /// Something was written, or may have been: only what is read from now on counts.
+    /// Something was written, or may have been: only reads that start from now on count.
     pub(super) fn doubt(&mut self) {
         self.epoch += 1;
     }
 
-    /// The read that costs least for somebody who asks for `which`. An urgent one waits for no more
-    /// than it needs.
+    /// The cheapest read for a user of `which`. An urgent one reads no more than it needs.
     pub(super) fn reading(&self, which: &FloatingIpSelector, urgent: bool) -> ReadPlan {
         let all: BTreeSet<_> = self.wanted.values().collect();
         let many = all.len();
@@ -117,14 +117,14 @@ impl FloatingIpCache {
         }
     }
 
-    /// A page was read. All of it is kept, for those who will ask next.
+    /// Stores all of a page, also what is not in use yet.
     pub(super) fn keep(&mut self, page: Vec<FloatingIp>, mark: ReadMark) {
         for ip in page {
             self.read(ip, mark);
         }
     }
 
-    /// Whether a listing has shown everybody what they ask for.
+    /// Whether a listing has returned everything in use.
     pub(super) fn is_complete(&self, mark: ReadMark) -> bool {
         let seen = |which: &FloatingIpSelector| {
             let found = self.id(which).and_then(|id| self.found.get(&id));
@@ -133,7 +133,7 @@ impl FloatingIpCache {
         self.wanted.values().all(seen)
     }
 
-    /// A listing has ended after so many pages: what it did not show is not there.
+    /// A listing ended after `pages` pages: entries that it did not return do not exist.
     pub(super) fn listed(&mut self, pages: u32, mark: ReadMark) {
         self.pages = pages;
         let all: BTreeSet<_> = self.wanted.values().cloned().collect();
@@ -149,7 +149,7 @@ impl FloatingIpCache {
         }
     }
 
-    /// A floating IP was read. An answer that was overtaken by a later one is not kept.
+    /// Stores a floating IP that was read, unless a later read was stored already.
     pub(super) fn read(&mut self, ip: FloatingIp, mark: ReadMark) {
         let overtaken = |(since, _): &(ReadMark, FloatingIp)| *since > mark;
         if self.found.get(&ip.id).is_some_and(overtaken) {
@@ -163,12 +163,12 @@ impl FloatingIpCache {
         self.found.insert(ip.id, (mark, ip));
     }
 
-    /// There is none.
+    /// Stores that a floating IP does not exist.
     pub(super) fn missed(&mut self, which: FloatingIpSelector, mark: ReadMark) {
         match &which {
             FloatingIpSelector::Id(id) => {
                 self.found.remove(id);
-                // A name may be given to another: it is looked for again.
+                // The name may belong to another floating IP by now: look it up again.
                 self.ids.retain(|_, known| known != id);
             }
             FloatingIpSelector::Name(name) => {
@@ -178,13 +178,13 @@ impl FloatingIpCache {
         self.absent.insert(which, mark);
     }
 
-    /// What was seen last, however long ago. What is not there any more is not shown.
+    /// The last known state, of any age. `None` for a floating IP that no longer exists.
     pub(super) fn last(&self, which: &FloatingIpSelector) -> Option<ObservedFloatingIp> {
         let (mark, ip) = self.found.get(&self.id(which)?)?;
         Some(seen(ip, *mark))
     }
 
-    /// What is known of it, present or absent, and since when.
+    /// What is known of it, present or absent, and when it was read.
     pub(super) fn known(
         &self,
         which: &FloatingIpSelector,
@@ -208,7 +208,7 @@ impl FloatingIpCache {
         (young && mark.epoch == self.epoch).then_some(known)
     }
 
-    /// The labels it was read with.
+    /// The labels as they were read.
     pub(super) fn labels(&self, id: i64) -> Option<BTreeMap<String, String>> {
         self.found.get(&id).map(|(_, ip)| ip.labels.clone())
     }

@@ -1,4 +1,4 @@
-//! What is kept, what is believed and which read is chosen.
+//! Tests of what the cache keeps, which entries it returns and which read it chooses.
 
 use super::*;
 
@@ -54,7 +54,7 @@ fn several_are_read_together_unless_that_costs_more() {
     assert_eq!(
         known.reading(&name("web"), true),
         ReadPlan::One(7),
-        "nothing but what it needs"
+        "only what it needs"
     );
     known.listed(3, known.mark(secs(0)));
     assert_eq!(
@@ -78,7 +78,7 @@ fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
     assert!(known.fresh(&name("web"), secs(5), secs(30)).is_none());
     assert!(
         known.last(&name("web")).is_some(),
-        "it is still what was seen last"
+        "it is still the last known state"
     );
     let after = known.mark(secs(5));
     known.read(ip(7, "web", 2), after);
@@ -87,7 +87,7 @@ fn what_was_read_before_a_write_is_not_fresh_though_it_is_young() {
     assert_eq!(
         seen.expect("there").server,
         Some(2),
-        "an answer that was overtaken"
+        "a response that arrived out of order"
     );
 }
 
@@ -120,13 +120,13 @@ fn what_a_listing_did_not_show_is_not_there() {
     );
     assert!(
         known.last(&FloatingIpSelector::Id(8)).is_some(),
-        "somebody may ask for it next"
+        "another user may need it next"
     );
     known.listed(1, known.mark(secs(2)));
     assert_eq!(
         known.last(&FloatingIpSelector::Id(8)),
         None,
-        "gone, and nobody asked"
+        "deleted without a write of ours"
     );
 }
 

@@ -1,5 +1,4 @@
-//! Looks at floating IPs: one read serves everybody who shares a token, and everybody who asks at the
-//! same time.
+//! Reads of floating IPs: concurrent users of a token share one read.
 
 use std::time::Duration;
 
@@ -15,20 +14,20 @@ use crate::client::{FloatingIpQuery, HcloudClient};
 use crate::telemetry::HcloudOperation;
 use crate::world::{ObservedFloatingIp, ProviderTrouble};
 
-/// For how long one who can wait hears of a failure that another has just met.
+/// How long a failed read is reported to other callers that are not urgent.
 const STILL_SO: Duration = Duration::from_secs(10);
-/// A name that was given to another floating IP is read three times: by its old id, by its name, and
-/// once more if it was moved in between.
+/// A name that was given to another floating IP takes three reads: by the old ID, by name, and once
+/// more if it changed in between.
 const ROUNDS: usize = 3;
 
 impl HcloudAccount {
-    /// What is known of a floating IP, read again unless it is younger than `max_age`. An urgent look
-    /// is part of a move: it may take the reserve, and so may the first, without which there is no
-    /// move at all.
+    /// The state of a floating IP, read again unless it is younger than `max_age`. An urgent read
+    /// belongs to a move and may use the reserve. So may the first read, without which no move can
+    /// start.
     ///
     /// # Errors
-    /// What kept it from being read. [`Trouble::Throttled`] without a call where no more is left than
-    /// a move needs.
+    /// Why the read failed. [`ProviderTrouble::Throttled`] without a call if only the reserve is
+    /// left.
     pub async fn look(
         &self,
         who: &ObjectKey,
@@ -44,7 +43,7 @@ impl HcloudAccount {
         for round in 0..ROUNDS {
             let known = match round {
                 0 => self.state(|state| state.known.fresh(&which, now, max_age)),
-                // It was read just now.
+                // It was just read.
                 _ => self.state(|state| state.known.fresh(&which, now, Duration::MAX)),
             };
             if let Some(known) = known {
@@ -57,7 +56,7 @@ impl HcloudAccount {
         known.map_or(Err(ProviderTrouble::NotFound), |(_, known)| known)
     }
 
-    /// What a look is for; an error where it has to wait.
+    /// Purpose of a read; an error if it has to wait.
     fn purpose(
         &self,
         which: &FloatingIpSelector,
@@ -83,7 +82,7 @@ impl HcloudAccount {
         })
     }
 
-    /// Reads what costs least, once for all who want it now.
+    /// Runs the cheapest read, once for all callers that need it now.
     async fn read(
         &self,
         which: &FloatingIpSelector,
@@ -119,7 +118,7 @@ impl HcloudAccount {
         read.map_err(of_a_read)
     }
 
-    /// Page by page, until everybody has what they ask for.
+    /// Reads page by page until everything in use was returned.
     async fn list(&self, terms: CallTerms<'_>) -> Result<(), ProviderTrouble> {
         let mark = self.mark();
         let (mut page, mut pages) = (1, 0);
@@ -174,15 +173,15 @@ impl HcloudAccount {
     }
 }
 
-/// A read moves nothing, so that there is nothing to refuse or to lock: whoever says so has not said
-/// who holds the floating IP.
+/// A read cannot be refused or locked like a move: such a response leaves the holder of the
+/// floating IP unknown.
 fn of_a_read(trouble: ProviderTrouble) -> ProviderTrouble {
     match trouble {
         ProviderTrouble::Refused(code) => {
-            ProviderTrouble::Unreachable(format!("it refuses a read: {code}"))
+            ProviderTrouble::Unreachable(format!("read refused: {code}"))
         }
         ProviderTrouble::Locked => {
-            ProviderTrouble::Unreachable("it refuses a read: locked".to_owned())
+            ProviderTrouble::Unreachable("read refused: locked".to_owned())
         }
         other => other,
     }

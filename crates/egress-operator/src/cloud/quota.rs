@@ -1,4 +1,4 @@
-//! What the headers of an answer say of the rate limit. What makes no sense is left out.
+//! The rate limit in the headers of a response. Implausible values are ignored.
 
 use std::time::Duration;
 
@@ -9,15 +9,16 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 use crate::world::RemainingCalls;
 
-/// What an answer says of the rate limit.
+/// The rate limit of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Quota {
     pub(super) seen: RemainingCalls,
-    /// When the bucket is full again if nobody spends, which is what the provider calls its reset.
+    /// When the bucket is full again without further calls; the provider calls this its reset.
     pub(super) full_in: Option<Duration>,
 }
 
-/// Reads an answer. `wall` stands in for an answer's own date, so that clocks may differ.
+/// Reads a response. `wall` replaces a missing `Date` header; the provider's own date tolerates
+/// clock differences.
 pub(super) fn read(headers: &HeaderMap, wall: Timestamp) -> Option<Quota> {
     let seen = RemainingCalls {
         limit: number(headers, "ratelimit-limit")?,

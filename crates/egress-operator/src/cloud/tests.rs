@@ -1,4 +1,4 @@
-//! Accounts in front of the simulator, in virtual time, counted from its request log.
+//! Accounts that call the simulator in virtual time; requests are counted from its log.
 
 mod looks;
 mod moves;
@@ -25,7 +25,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Two servers (1, 2) and so many floating IPs (from 10 on, `ip-0`, `ip-1`, ...) on the first.
+    /// Two servers (1, 2), and `ips` floating IPs (from 10 on, `ip-0`, `ip-1`, ...) on the first.
     fn new(ips: u64, bend: impl FnOnce(&mut Config)) -> Self {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
         let clock = aplomb_apiserver::clock::Clock::new(epoch, 7);
@@ -76,7 +76,7 @@ impl Bench {
             .await
     }
 
-    /// What was asked of the simulator since entry `n`.
+    /// The requests to the simulator since entry `n`.
     fn asked(&self, n: usize) -> Vec<Entry> {
         self.hetzner.requests().split_off(n)
     }
@@ -141,7 +141,7 @@ async fn a_token_that_was_replaced_everywhere_is_dropped() {
     drop(account);
     let new = token("the-token-that-replaces-it");
     drop(clouds.with(&who(0), &new, "new"));
-    assert!(format!("{clouds:?}").contains("hcloud"), "somebody uses it");
+    assert!(format!("{clouds:?}").contains("hcloud"), "the account has a user");
     drop(clouds.with(&who(1), &new, "new"));
     assert_eq!(format!("{clouds:?}"), r#"[Account("new")]"#);
 }

@@ -1,29 +1,29 @@
-//! How sparing an account is with looks that can wait, given what is left of the rate limit. Pure.
+//! How often routine reads are made, given the remaining calls of the rate limit. Pure.
 //!
-//! The provider knows no lanes: a look takes the same tokens as a failover, and so do other programs
-//! with the same token. So looks become rarer when the bucket is low, and stop when no more is left than
-//! a failover needs. Somebody must learn when it has recovered, and only an answer tells: while it is
-//! scarce one look is let through in [`PROBE`], which takes 4 of the 3,600 tokens that flow in an hour.
-//! What was seen last is believed for longer than that: five of these longer resyncs.
+//! The provider has no lanes: a routine read uses the same tokens as a failover, and so do other
+//! programs with the same token. Routine reads become rarer when the bucket is low, and stop when
+//! only the reserve of a failover is left. Only a response shows whether the bucket has recovered,
+//! so one read per [`PROBE`] is let through meanwhile; that is 4 of 3,600 tokens per hour. Cached
+//! state is trusted for longer than that: five of these longer resyncs.
 
 use std::time::Duration;
 
 use crate::world::RemainingCalls;
 
-/// How long nobody looks while there is nothing to spare.
+/// Time between two reads while only the reserve is left.
 pub(super) const PROBE: Duration = Duration::from_secs(900);
-/// How many resyncs apart looks are then at least.
+/// Minimum number of resyncs between two reads in that state.
 const RARER: u32 = 4;
 
-/// How much there is.
+/// How much of the rate limit is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum BudgetPressure {
-    /// Enough, or nobody knows.
+    /// Enough, or unknown.
     #[default]
     Plenty,
-    /// Below a quarter: looks are half as frequent.
+    /// Below a quarter: reads are half as frequent.
     Low,
-    /// No more than a failover needs.
+    /// No more than the reserve of a failover.
     Scarce,
 }
 
@@ -31,19 +31,19 @@ pub(super) enum BudgetPressure {
 pub(super) struct ReadThrottle {
     level: BudgetPressure,
     seen: Option<RemainingCalls>,
-    /// When an answer last told what is left, or a look was last tried.
+    /// When the provider last reported the remaining calls, or a routine read was last sent.
     asked: Duration,
 }
 
 impl ReadThrottle {
-    /// The provider has said what is left.
+    /// Stores a report of the provider.
     pub(super) fn heard(&mut self, seen: RemainingCalls, now: Duration) {
         self.level = next(self.level, seen);
         self.seen = Some(seen);
         self.asked = now;
     }
 
-    /// A look is sent.
+    /// A routine read is sent.
     pub(super) fn sent(&mut self, now: Duration) {
         self.asked = now;
     }
@@ -52,7 +52,7 @@ impl ReadThrottle {
         self.seen
     }
 
-    /// How often to look. `expected` as in [`Self::is_scarce`].
+    /// Interval of routine reads. `expected` as in [`Self::is_scarce`].
     pub(super) fn resync(&self, asked_for: Duration, expected: Option<f64>) -> Duration {
         match self.level {
             _ if self.is_scarce(expected) => (asked_for * RARER).max(PROBE),
@@ -61,8 +61,8 @@ impl ReadThrottle {
         }
     }
 
-    /// Whether no more is left than a failover needs. `expected` is what should be left by now, given
-    /// what others spend.
+    /// Whether only the reserve of a failover is left. `expected` is the estimate of what is left
+    /// now, given what other clients spend.
     pub(super) fn is_scarce(&self, expected: Option<f64>) -> bool {
         let least = self.seen.map(|seen| f64::from(seen.reserve()));
         let spent = expected
@@ -71,14 +71,14 @@ impl ReadThrottle {
         self.level == BudgetPressure::Scarce || spent
     }
 
-    /// When a look that can wait may be sent, if not now.
+    /// When the next routine read may be sent; `None` if now.
     pub(super) fn not_before(&self, now: Duration, expected: Option<f64>) -> Option<Duration> {
         let until = self.asked + PROBE;
         (self.is_scarce(expected) && now < until).then_some(until)
     }
 }
 
-/// A level is left later than it was entered, so that nothing swings around a border.
+/// Hysteresis: a level ends at a higher value than it starts at, so that it does not flap.
 fn next(level: BudgetPressure, seen: RemainingCalls) -> BudgetPressure {
     let RemainingCalls { limit, remaining } = seen;
     let reserve = seen.reserve();
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn nobody_looks_while_there_is_nothing_to_spare_but_once_in_a_while() {
         let mut thrift = ReadThrottle::default();
-        assert_eq!(thrift.not_before(secs(0), None), None, "nobody knows");
+        assert_eq!(thrift.not_before(secs(0), None), None, "unknown");
         thrift.heard(left(30), secs(10));
         assert_eq!(thrift.not_before(secs(11), Some(100.0)), Some(secs(910)));
         assert_eq!(thrift.not_before(secs(910), None), None);

@@ -1,35 +1,35 @@
-//! What a call that failed means to a decision: the provider's words and the runtime's, made one.
+//! Maps errors of the provider and the runtime to what a decision needs.
 
 use aplomb::ErrorClass;
 
 use crate::client::{HcloudError, NO_ANSWER, UNREADABLE};
 use crate::world::ProviderTrouble;
 
-/// Assigning a floating IP to the server that has it already.
+/// The floating IP is already assigned to that server.
 const THERE_ALREADY: &str = "floating_ip_assigned";
 
 /// Why a call failed.
 #[derive(Debug)]
 pub(super) enum CallFailure {
-    /// The provider said so, or nothing.
+    /// The provider returned an error or no response.
     Provider(HcloudError),
-    /// It was not sent: no turn in time, or no lease. Or it was given up.
+    /// Not sent: no slot before the deadline, no lease, or canceled.
     Runtime(aplomb::Error),
 }
 
 impl CallFailure {
-    /// Whether the floating IP is where it was wanted.
+    /// Whether the floating IP is assigned to the requested server already.
     pub(super) fn is_there_already(&self) -> bool {
         matches!(self, Self::Provider(error) if error.code == THERE_ALREADY)
     }
 
-    /// Whether the provider misses the server, and not the floating IP: the code is the same.
+    /// Whether the server, and not the floating IP, is missing: both have the same code.
     fn misses_the_server(&self) -> bool {
         let server = |error: &HcloudError| error.message.starts_with("server ");
         matches!(self, Self::Provider(error) if error.code == "not_found" && server(error))
     }
 
-    /// What it means for an Assign.
+    /// Its meaning for an Assign.
     pub(super) fn of_an_assign(self) -> ProviderTrouble {
         if self.misses_the_server() {
             return ProviderTrouble::Refused("server_not_found".to_owned());
@@ -37,7 +37,7 @@ impl CallFailure {
         self.into()
     }
 
-    /// Whether a write may have happened all the same.
+    /// Whether a failed write may have been applied.
     pub(super) fn leaves_a_doubt(&self) -> bool {
         match self {
             Self::Provider(error) => matches!(of_provider(error), ProviderTrouble::Unreachable(_)),
@@ -58,7 +58,7 @@ impl From<CallFailure> for ProviderTrouble {
     }
 }
 
-/// By the code. The status counts only where the code is one that nobody knows.
+/// Decided by the code. The status is used only for an unknown code.
 fn of_provider(error: &HcloudError) -> ProviderTrouble {
     match error.code.as_str() {
         "rate_limit_exceeded" => ProviderTrouble::Throttled,
@@ -67,7 +67,7 @@ fn of_provider(error: &HcloudError) -> ProviderTrouble {
         "not_found" => ProviderTrouble::NotFound,
         "server_error" | "bad_gateway" | "timeout" | "maintenance" | "unavailable" | NO_ANSWER
         | UNREADABLE => ProviderTrouble::Unreachable(error.to_string()),
-        // A gateway's answer says nothing about what was asked for.
+        // A proxy's response does not describe the requested object.
         other if other.starts_with("http_") => ProviderTrouble::Unreachable(error.to_string()),
         _ if error.status >= Some(500) => ProviderTrouble::Unreachable(error.to_string()),
         other => ProviderTrouble::Refused(other.to_owned()),

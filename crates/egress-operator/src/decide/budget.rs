@@ -1,11 +1,11 @@
-//! What the status says of the provider's rate limit: it changes with its level, not with every call.
+//! The rate limit in the status: it changes when the level changes, not with every call.
 
 use aplomb_api::egress::{BudgetLevel, BudgetStatus, StableEgressStatus};
 
 use crate::world::{Observed, RemainingCalls};
 
-/// `status`, with what it shall say of the budget: the figures of the last change of level, or of the
-/// last change of anything else.
+/// `status` with the rate limit. The figures are those of the last change of level or of the last
+/// change of any other field.
 pub(super) fn noted(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
     let Some(seen) = world.cloud.budget else {
         return status;
@@ -24,7 +24,7 @@ pub(super) fn noted(world: &Observed, mut status: StableEgressStatus) -> StableE
     status
 }
 
-/// The level of `seen`. A better one than `before` must be clearly so, lest it goes to and fro.
+/// The level of `seen`. Leaving a level takes a margin, so that it does not flap.
 fn level(seen: RemainingCalls, before: Option<BudgetLevel>) -> BudgetLevel {
     let at = |margin: u32| {
         let reserve = seen.reserve() * margin / 100;

@@ -1,5 +1,5 @@
-//! What is said to programs and people. The same world gives the same words: no figure in a message
-//! changes by itself.
+//! The conditions. The same input gives the same messages: no figure in a message changes with time
+//! alone.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, READY};
@@ -35,7 +35,7 @@ fn no(reason: &str, message: impl Into<String>) -> Condition {
     Condition::no(kinds::AVAILABLE, reason, message)
 }
 
-/// Whether traffic can leave through the floating IP: the first thing that speaks against it.
+/// Whether traffic can leave through the floating IP. Reports the first problem found.
 fn available(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
     unwatched(scene)
         .or_else(|| provider(scene))
@@ -44,19 +44,20 @@ fn available(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
         .unwrap_or_else(|| placed(scene, status))
 }
 
-/// Nobody can tell who is prepared.
+/// The pods that prepare nodes are not watched, so readiness is unknown.
 fn unwatched(scene: &Assessment<'_>) -> Option<Condition> {
     let message = scene.world.unwatched.as_ref()?;
     Some(no(reasons::PODS_NOT_WATCHED, message))
 }
 
-/// What the provider says against it, or its silence.
+/// Problems with the provider, or missing responses.
 fn provider(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
-    // Said until this leader has tried to write its own term: that it stood down is known from here alone.
+    // Reported until this leader has tried to write its own term: only this condition shows that it
+    // stood down.
     if scene.newer_term() && !scene.claim_failed() {
-        let message = "a newer leader has acted on the floating IP, so that this one stands down; \
-                       one that still leads after a minute goes on";
+        let message = "a newer leader has acted on the floating IP; standing down, and resuming \
+                       after a minute if still leader";
         let reason = reasons::NEWER_LEADER;
         return Some(Condition::unknown(kinds::AVAILABLE, reason, message));
     }
@@ -74,33 +75,33 @@ fn provider(scene: &Assessment<'_>) -> Option<Condition> {
             Some(no(reason(trouble), said(scene, trouble)))
         }
         Some(ProviderTrouble::Throttled) => {
-            let message = "the provider's rate limit has left nothing for a look for too long to \
-                           say who holds the floating IP";
+            let message = "the provider's rate limit is exhausted; the holder of the floating IP \
+                           was not read for too long";
             stale(reasons::STALE, message)
         }
         _ if cloud.seen.is_none() => {
-            stale(reasons::STALE, "the floating IP has not been looked at yet")
+            stale(reasons::STALE, "the floating IP was not read yet")
         }
         _ => None,
     }
 }
 
-/// What the address says against it.
+/// Problems with the address.
 fn address(scene: &Assessment<'_>) -> Option<Condition> {
     let seen = scene.world.cloud.seen.as_ref()?;
     if seen.blocked {
-        let message = format!("the provider has blocked {}: ask its support why", seen.ip);
+        let message = format!("the provider has blocked {}; contact its support", seen.ip);
         return Some(no(reasons::BLOCKED, message));
     }
     let refusal = scene.refusal.as_ref()?;
     Some(no(reasons::NOT_ALLOWED, refusal))
 }
 
-/// What the nodes say against it.
+/// Problems with the nodes.
 fn gateway(scene: &Assessment<'_>) -> Option<Condition> {
     match &scene.election {
         Election::Grace { node, trouble } => {
-            let then = format!("it is replaced if that lasts until {}", trouble.ends);
+            let then = format!("it is replaced if this lasts until {}", trouble.ends);
             Some(no(about(trouble), troubled(node, trouble, &then)))
         }
         Election::Capped {
@@ -109,7 +110,7 @@ fn gateway(scene: &Assessment<'_>) -> Option<Condition> {
             until,
         } => {
             let most = scene.world.spec.max_moves_per_hour;
-            let then = format!("there were {most} moves within an hour, so it stays until {until}");
+            let then = format!("maxMovesPerHour ({most}) reached, so it stays until {until}");
             Some(no(about(trouble), troubled(node, trouble, &then)))
         }
         Election::Nobody => nobody(scene),
@@ -117,7 +118,7 @@ fn gateway(scene: &Assessment<'_>) -> Option<Condition> {
     }
 }
 
-/// No node can be elected. A gateway that is merely cordoned still carries the traffic.
+/// No node can be elected. A gateway that is only cordoned still carries traffic.
 fn nobody(scene: &Assessment<'_>) -> Option<Condition> {
     if cordoned_gateway(scene).is_some() {
         return None;
@@ -132,7 +133,7 @@ fn nobody(scene: &Assessment<'_>) -> Option<Condition> {
     Some(no(reasons::NO_CANDIDATE, message))
 }
 
-/// The gateway that works although it is cordoned, where nobody can take over.
+/// The gateway that works although it is cordoned, if no other node can take over.
 pub(super) fn cordoned_gateway<'a>(scene: &Assessment<'a>) -> Option<&'a CandidateNode> {
     let cordoned = GatewayHealth::Out(MoveCause::NodeCordoned);
     let mut standings = scene.standings.iter();
@@ -142,7 +143,7 @@ pub(super) fn cordoned_gateway<'a>(scene: &Assessment<'a>) -> Option<&'a Candida
     (works && scene.election == Election::Nobody).then_some(*node)
 }
 
-/// Where the floating IP and the labels are, when nothing else speaks against it.
+/// Where the floating IP and the labels are, without other problems.
 fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
     let seen = scene.world.cloud.seen.as_ref();
     let ip = seen.map_or_else(String::new, |seen| seen.ip.to_string());
@@ -151,22 +152,22 @@ fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
         _ => {
             let name = cordoned_gateway(scene).map_or("the gateway", |node| node.name.as_str());
             let message =
-                format!("{ip} is on {name}, which is cordoned and has nobody to take over from it");
+                format!("{ip} is on {name}, which is cordoned; no other node can take over");
             return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
         }
     };
     let name = &node.name;
     if confirmed(scene, node) {
         if node.labels == LabelState::All {
-            let message = format!("{ip} is on {name}, which carries the gateway labels");
+            let message = format!("{ip} is on {name}, which has the gateway labels");
             return Condition::yes(kinds::AVAILABLE, reasons::SERVING, message);
         }
-        let message = format!("{ip} is on {name}, which does not carry the gateway labels yet");
+        let message = format!("{ip} is on {name}, which does not have the gateway labels yet");
         return no(reasons::UNLABELLED, message);
     }
     if let Some(elsewhere) = scene.elsewhere.filter(|_| status.moving.is_none()) {
         let message = format!(
-            "somebody has moved {ip} to a server outside the candidates; that is respected until {}",
+            "{ip} was moved to a server outside the candidates; leaving it there until {}",
             elsewhere.until
         );
         return no(reasons::ELSEWHERE, message);
@@ -176,11 +177,11 @@ fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
         let why = trouble.map_or_else(String::new, |t| format!("; {}", said(scene, t)));
         return no(
             reasons::MOVING,
-            format!("{ip} is on its way to {name}{why}"),
+            format!("moving {ip} to {name}{why}"),
         );
     }
     match seen.and_then(|seen| seen.server) {
-        None => no(reasons::UNASSIGNED, format!("{ip} is on no server")),
+        None => no(reasons::UNASSIGNED, format!("{ip} is not assigned to a server")),
         Some(_) => no(reasons::ELSEWHERE, format!("{ip} is not on {name}")),
     }
 }
@@ -193,14 +194,14 @@ fn provider_reachable(scene: &Assessment<'_>) -> Condition {
             | ProviderTrouble::Unauthorized
             | ProviderTrouble::Unreachable(_)),
         ) => Condition::no(kind, reason(trouble), said(scene, trouble)),
-        // Every call that is refused for its rate would turn it otherwise.
+        // Otherwise every throttled call would flip the condition.
         Some(trouble @ ProviderTrouble::Throttled) if scene.stale() => {
             Condition::no(kind, reason(trouble), said(scene, trouble))
         }
         _ if scene.world.cloud.seen.is_none() && scene.world.cloud.trouble.is_none() => {
-            Condition::unknown(kind, reasons::STALE, "the provider has not been asked yet")
+            Condition::unknown(kind, reasons::STALE, "the provider was not called yet")
         }
-        _ => Condition::yes(kind, reasons::ANSWERS, "the provider answers"),
+        _ => Condition::yes(kind, reasons::ANSWERS, "the provider responds"),
     }
 }
 
@@ -236,7 +237,7 @@ fn held(scene: &Assessment<'_>) -> Condition {
     }
 }
 
-/// Whether Node and CiliumNode agree; nothing to say where there is no CiliumNode.
+/// Whether Node and CiliumNode have the same gateway labels; omitted without CiliumNodes.
 fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
     let kind = kinds::LABELS_CONSISTENT;
     let nodes = || scene.world.nodes.iter();
@@ -247,7 +248,7 @@ fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
             .is_some_and(|c| labelled(c) != labelled(node.labels))
     };
     Some(match nodes().find(differs) {
-        None => Condition::yes(kind, reasons::CONSISTENT, "Node and CiliumNode agree"),
+        None => Condition::yes(kind, reasons::CONSISTENT, "Node and CiliumNode have the same gateway labels"),
         Some(node) => {
             let message = format!(
                 "the gateway labels of {} differ between Node and CiliumNode",
@@ -258,11 +259,11 @@ fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
     })
 }
 
-/// Said only where it speaks against it, and not of one failure: the next write may succeed.
+/// Reported only for a problem, and not after a single failure, since the next write may succeed.
 fn fenced(scene: &Assessment<'_>) -> Option<Condition> {
     let cloud = &scene.world.cloud;
     let failed = cloud.claim.as_ref().filter(|failed| failed.times > 1)?;
-    // It may have been written all the same, and only the answer was lost.
+    // The write may have been applied although its response was lost.
     cloud
         .seen
         .as_ref()
@@ -273,7 +274,7 @@ fn fenced(scene: &Assessment<'_>) -> Option<Condition> {
     Some(Condition::no(kinds::FENCED, reason, message))
 }
 
-/// Whether a condition of this kind and reason, with this status, is news: the object does not say it.
+/// Whether the object does not have this condition with this status and reason yet.
 pub(super) fn is_news(scene: &Assessment<'_>, condition: &Condition) -> bool {
     let mut before = scene.world.status.conditions.iter();
     !before.any(|before| {

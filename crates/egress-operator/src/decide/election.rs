@@ -1,4 +1,4 @@
-//! Who shall be the gateway. Knows nothing of how the floating IP gets there.
+//! Elects the gateway. How the floating IP is moved there is decided elsewhere.
 
 use aplomb_api::egress::{MoveCause, Suspicion};
 use jiff::Timestamp;
@@ -9,48 +9,48 @@ use super::limits::{capped_until, dwells_until};
 use super::pace::LOCKED;
 use crate::world::{ActionState, CandidateNode, LabelState, Observed};
 
-/// How many Assigns to one server are refused, or meet a lock, before another candidate is tried.
+/// How many refused or locked Assigns to one server lead to another candidate.
 pub(crate) const REFUSALS: u32 = 3;
 
 /// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Election<'a> {
-    /// This node.
+    /// This node is the gateway.
     Chosen(ElectedNode<'a>),
-    /// The gateway is in trouble and its grace is running: nothing is done.
+    /// The gateway has a problem and its grace period is running: nothing is done.
     Grace {
         /// The gateway.
         node: &'a CandidateNode,
-        /// What is wrong with it.
+        /// Its problem.
         trouble: HealthIssue,
     },
-    /// The gateway is in trouble for too long, but there were too many moves already.
+    /// The grace period of the gateway has ended, but the limit of moves is reached.
     Capped {
         /// The gateway.
         node: &'a CandidateNode,
-        /// What is wrong with it.
+        /// Its problem.
         trouble: HealthIssue,
-        /// When it may be moved.
+        /// When it may be replaced.
         until: Timestamp,
     },
-    /// No node can serve.
+    /// No node qualifies.
     Nobody,
 }
 
-/// The node that shall be the gateway.
+/// The elected node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ElectedNode<'a> {
     /// The node.
     pub(super) node: &'a CandidateNode,
-    /// Why it is another than before, if it is.
+    /// Why it differs from the previous one, if it does.
     pub(super) cause: Option<MoveCause>,
-    /// When the need for that was first seen.
+    /// When the reason for that was first seen.
     pub(super) detected: Timestamp,
     /// When the pinned node may be chosen instead.
     pub(super) pin_at: Option<Timestamp>,
 }
 
-/// Holds the election.
+/// Elects the gateway.
 pub(super) fn elect<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -72,7 +72,8 @@ pub(super) fn elect<'a>(
     replace(world, now, standings)
 }
 
-/// The gateway that may stay, if there is one: of several, the one that holds the floating IP.
+/// The gateway that may stay, if there is one; if several have the labels, the one that holds the
+/// floating IP.
 fn incumbent<'a>(
     world: &'a Observed,
     standings: &[(&'a CandidateNode, GatewayHealth)],
@@ -91,7 +92,7 @@ fn incumbent<'a>(
         .or_else(|| eligible().map(|(node, _)| *node).min_by_key(|n| &n.name))
 }
 
-/// `incumbent`, or the node to which a person has moved the floating IP or pinned it.
+/// `incumbent`, or the node to which a person moved or pinned the floating IP.
 fn confirmed_or_pinned<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -127,7 +128,7 @@ fn confirmed_or_pinned<'a>(
     }
 }
 
-/// The node that a person prefers, for as long as they asked.
+/// The pinned node, while the pin is valid.
 fn pinned(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     let pin = world.spec.pin.as_ref()?;
     if pin.until.as_ref().is_some_and(|until| until.0 <= now) {
@@ -136,26 +137,27 @@ fn pinned(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     world.nodes.iter().find(|node| node.name == pin.node)
 }
 
-/// Whether the floating IP can be moved to `node`: also the provider lets it.
+/// Whether the floating IP can be moved to `node`, as far as node state and provider refusals show.
 fn usable(world: &Observed, node: &CandidateNode) -> bool {
     promotable(&world.spec, node) && !refused(world, node)
 }
 
-/// The same, and now: no lock is in the way, and not all others were left for it.
+/// The same at this moment: no lock is in the way, and it was not passed over in this round.
 fn free(world: &Observed, node: &CandidateNode) -> bool {
     usable(world, node) && !passed_over(world, node)
 }
 
-/// Whether the gateway cannot get back the floating IP that it has lost, and another node could.
+/// Whether the gateway lost the floating IP and cannot get it back, while another node could take
+/// it.
 fn gives_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
     let declined = refused(world, node) || passed_over(world, node);
     declined && successor(world, now).is_some_and(|other| free(world, other))
 }
 
-/// Whether `node` was tried in vain in this round, or meets a lock too often.
+/// Whether `node` failed in this round, or met a lock too often.
 fn passed_over(world: &Observed, node: &CandidateNode) -> bool {
     let holds = holder(world).is_some_and(|holder| holder.name == node.name);
-    // Late in a round that goes on and on the first one that is unlocked should not wait for the others.
+    // Late in a long round, take the first unlocked candidate instead of waiting for the others.
     let patient = world.cloud.troubles <= LOCKED;
     let most = if patient { REFUSALS } else { 1 };
     let passed = world.moving.as_ref().is_some_and(|moving| {
@@ -166,7 +168,7 @@ fn passed_over(world: &Observed, node: &CandidateNode) -> bool {
     passed && !holds
 }
 
-/// Whether the provider refuses to move the floating IP to `node`, as far as was tried.
+/// Whether the provider refused to move the floating IP to `node`.
 fn refused(world: &Observed, node: &CandidateNode) -> bool {
     let holds = holder(world).is_some_and(|holder| holder.name == node.name);
     world.moving.as_ref().is_some_and(|moving| {
@@ -174,14 +176,14 @@ fn refused(world: &Observed, node: &CandidateNode) -> bool {
         let failed = match action {
             None | Some(ActionState::Error(_)) => true,
             Some(ActionState::Running) => false,
-            // It is said to be there, and a look has shown that it is not.
+            // The action reported success, but a read shows that the floating IP is elsewhere.
             Some(ActionState::Success) => moving.looked && !holds,
         };
         moving.node == node.name && failed && moving.refusals >= REFUSALS
     })
 }
 
-/// Who takes over from a gateway that cannot stay.
+/// The node that replaces a gateway that cannot stay.
 fn replace<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -231,7 +233,7 @@ fn successor(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
         .or_else(|| lowest(&|node| promotable(&world.spec, node)))
 }
 
-/// Of the nodes with the labels, the one whose state says why it must be replaced.
+/// Of the nodes with the labels, the one whose state explains the replacement.
 fn gateway<'a, 'b>(
     world: &Observed,
     standings: &'b [(&'a CandidateNode, GatewayHealth)],
@@ -246,7 +248,7 @@ fn gateway<'a, 'b>(
         .map(|(node, standing)| (*node, standing))
 }
 
-/// Why there is no node with the labels.
+/// Why no node has the labels.
 fn absence(world: &Observed) -> MoveCause {
     let Some(name) = world.status.active_node.as_ref() else {
         return MoveCause::Unassigned;
@@ -262,7 +264,7 @@ fn absence(world: &Observed) -> MoveCause {
         .unwrap_or(MoveCause::Unassigned)
 }
 
-/// Whether nothing of `node` is there but its CiliumNode.
+/// Whether only the CiliumNode of `node` is left.
 fn left_behind(node: &CandidateNode) -> bool {
     let bare = node.labels == LabelState::None && node.server.is_none() && !node.candidate;
     node.terminating && bare && node.cilium.is_some()

@@ -1,4 +1,4 @@
-//! How nodes stand: who could take the floating IP, and how long a gateway in trouble keeps it.
+//! Health of nodes: which can take the floating IP, and how long an unhealthy gateway keeps it.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use super::tidings::later;
 use crate::world::{CandidateNode, NodeReady, Observed};
 
-/// How long a gateway may be unhealthy where nothing else is said.
+/// Default grace period of an unhealthy gateway.
 const UNHEALTHY: Duration = Duration::from_secs(90);
 
-/// How a node that carries the gateway labels stands.
+/// State of a node that has the gateway labels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum GatewayHealth {
     /// It may stay.
     Eligible,
-    /// It must go at once.
+    /// It must be replaced at once.
     Out(MoveCause),
-    /// It is in trouble, and may be so for a while.
+    /// It has a problem, and its grace period is running.
     Grace(HealthIssue),
-    /// It has been in trouble for too long.
+    /// Its grace period has ended.
     Spent(HealthIssue),
 }
 
-/// What is wrong with a gateway, and for how long it may be.
+/// A problem of a gateway, and its grace period.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HealthIssue {
-    /// What.
+    /// The problem.
     pub(super) what: Suspicion,
-    /// Since when.
+    /// When it began.
     pub(super) since: Timestamp,
-    /// When its grace is over, where time decides that.
+    /// When the grace period ends, where time decides that.
     pub(super) ends: Timestamp,
 }
 
-/// Whether the health signal of `node` is good; `None` where it has not said anything yet.
+/// The health signal of `node`; `None` without a result so far.
 fn healthy(spec: &StableEgressSpec, node: &CandidateNode) -> Option<bool> {
     match spec.health.signal {
         HealthSignal::Ready => Some(node.ready == NodeReady::True),
@@ -56,7 +56,7 @@ pub(super) fn promotable(spec: &StableEgressSpec, node: &CandidateNode) -> bool 
         && healthy(spec, node) == Some(true)
 }
 
-/// Whether nothing can be hoped from `node`: no limit keeps the floating IP on it.
+/// Whether `node` cannot recover: no limit keeps the floating IP on it.
 pub(super) fn dead(spec: &StableEgressSpec, node: &CandidateNode) -> bool {
     let silent = spec.health.signal == HealthSignal::Probe && healthy(spec, node) == Some(false);
     node.terminating
@@ -64,7 +64,7 @@ pub(super) fn dead(spec: &StableEgressSpec, node: &CandidateNode) -> bool {
         || (silent && node.ready != NodeReady::True)
 }
 
-/// Why `node` must not be the gateway, grace or not.
+/// Why `node` must not be the gateway, regardless of grace periods.
 pub(super) fn out(world: &Observed, node: &CandidateNode) -> Option<MoveCause> {
     let was_candidate = world.status.active_was_candidate
         && world.status.active_node.as_deref() == Some(node.name.as_str());
@@ -74,16 +74,16 @@ pub(super) fn out(world: &Observed, node: &CandidateNode) -> Option<MoveCause> {
     if node.cordoned {
         return Some(MoveCause::NodeCordoned);
     }
-    // Without a server it can never hold the floating IP, whatever its labels say.
+    // Without a server it can never hold the floating IP, whatever its labels are.
     let unusable = node.server.is_none() || node.taken.is_some();
     ((!node.candidate && was_candidate) || unusable).then_some(MoveCause::CandidateLost)
 }
 
-/// What is wrong with `node` now, graces apart.
+/// The current problem of `node`, regardless of grace periods.
 pub(super) fn suspicion(spec: &StableEgressSpec, node: &CandidateNode) -> Option<Suspicion> {
     let disputed = node.probe.is_some_and(|probe| probe.disputed);
     match healthy(spec, node) {
-        // Another replica reaches it: it is this replica that is cut off.
+        // Another replica reaches the node: the failure is on this replica's side.
         Some(false) if spec.health.signal == HealthSignal::Probe && disputed => None,
         Some(false) => Some(Suspicion::Unhealthy),
         _ if !node.prepared => Some(Suspicion::Unprepared),
@@ -91,7 +91,7 @@ pub(super) fn suspicion(spec: &StableEgressSpec, node: &CandidateNode) -> Option
     }
 }
 
-/// How `node`, which carries the gateway labels, stands.
+/// State of `node`, which has the gateway labels.
 pub(super) fn standing(world: &Observed, now: Timestamp, node: &CandidateNode) -> GatewayHealth {
     if let Some(cause) = out(world, node) {
         return GatewayHealth::Out(cause);
@@ -126,8 +126,8 @@ fn failed_enough(spec: &StableEgressSpec, node: &CandidateNode, what: Suspicion)
     failures >= spec.health.probe.failures.unwrap_or(1)
 }
 
-/// Since when `what` is wrong with `node`: as the status has it, unless that is another leader's word
-/// that shall not be taken, or the clock was set back since.
+/// When `what` began on `node`: the time in the status, unless it was set by a previous leader and
+/// must not be reused, or the clock was set back since.
 fn since(world: &Observed, now: Timestamp, node: &CandidateNode, what: Suspicion) -> Timestamp {
     let known = world.status.suspects.iter();
     let known = known
@@ -140,7 +140,7 @@ fn since(world: &Observed, now: Timestamp, node: &CandidateNode, what: Suspicion
         .map_or(now, |since| since.min(now))
 }
 
-/// What the status says of the gateways in trouble.
+/// The gateways with problems, as written to the status.
 pub(super) fn suspects(standings: &[(&CandidateNode, GatewayHealth)]) -> Vec<SuspectStatus> {
     let suspects = standings.iter().filter_map(|(node, standing)| {
         let (GatewayHealth::Grace(trouble) | GatewayHealth::Spent(trouble)) = standing else {
@@ -155,7 +155,7 @@ pub(super) fn suspects(standings: &[(&CandidateNode, GatewayHealth)]) -> Vec<Sus
     suspects.collect()
 }
 
-/// Why `node` cannot take the floating IP, in a few words after its name.
+/// Why `node` cannot take the floating IP, as a phrase to follow its name.
 pub(super) fn unfit(spec: &StableEgressSpec, node: &CandidateNode) -> &'static str {
     if node.terminating {
         return "is being deleted";
@@ -167,14 +167,14 @@ pub(super) fn unfit(spec: &StableEgressSpec, node: &CandidateNode) -> &'static s
         return "has a providerID that is not hcloud://<number>";
     }
     if node.taken.is_some() {
-        return "carries the gateway label of another";
+        return "has a gateway label with a foreign value";
     }
     if node.ready != NodeReady::True {
         return "is not Ready";
     }
     match healthy(spec, node) {
         None => "has not been probed yet",
-        Some(false) => "does not answer its probe",
+        Some(false) => "does not respond to probes",
         Some(true) if !node.prepared => "is not prepared",
         Some(true) => "cannot take the floating IP",
     }

@@ -9,14 +9,13 @@ use crate::world::Observed;
 /// Automation is frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ActiveHold {
-    /// Until when; for ever if not said.
+    /// Until when; without end if `None`.
     pub(super) until: Option<Timestamp>,
-    /// Who says so, for people.
+    /// Which hold it is, for people.
     pub(super) message: String,
 }
 
-/// Whether `world` is held at `now`: by its spec, by its annotation, or by both, and then until the
-/// later one ends.
+/// The hold on `world` at `now`, by its spec or its annotation; of two, the one that ends later.
 pub(super) fn held(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     match (by_spec(world, now), by_annotation(world, now)) {
         (Some(one), Some(other)) if ends_later(&other, &one) => Some(other),
@@ -38,7 +37,7 @@ fn by_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     if until.is_some_and(|until| until <= now) {
         return None;
     }
-    let why = hold.reason.as_deref().unwrap_or("no reason is given");
+    let why = hold.reason.as_deref().unwrap_or("no reason given");
     Some(ActiveHold {
         until,
         message: sentence("spec.hold", until, why),
@@ -53,24 +52,24 @@ fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     }
     let forever = |why: &str| ActiveHold {
         until: None,
-        message: sentence(&format!("the annotation {key}"), None, why),
+        message: sentence(&format!("annotation {key}"), None, why),
     };
     if text.eq_ignore_ascii_case("true") {
-        return Some(forever("remove it to go on"));
+        return Some(forever("remove it to resume"));
     }
     let Ok(until) = text.parse::<Timestamp>() else {
         let fix = format!(
-            "its value {text:?} cannot be read, so that nothing is moved to be safe: write true, \
-             false, or a time like 2026-01-31T18:00:00Z"
+            "cannot parse {text:?}, so nothing is moved: write true, false, or a time like \
+             2026-01-31T18:00:00Z"
         );
         return Some(forever(&fix));
     };
     (until > now).then(|| ActiveHold {
         until: Some(until),
         message: sentence(
-            &format!("the annotation {key}"),
+            &format!("annotation {key}"),
             Some(until),
-            "remove it to go on",
+            "remove it to resume",
         ),
     })
 }

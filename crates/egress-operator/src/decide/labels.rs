@@ -1,10 +1,11 @@
-//! Which gateway label goes or comes next. Never two nodes with it, and none without it before the
-//! floating IP is known to be elsewhere.
+//! Which gateway label to add or remove next. Two nodes never have them, and the last node keeps
+//! them until the floating IP is known to be elsewhere.
 
 use super::scene::Assessment;
 use crate::world::{CandidateNode, LabelState, LabelTarget, Step};
 
-/// What must go because several nodes have the labels: all but one, wherever the floating IP is.
+/// Which labels to remove because several nodes have them: all but one node's, wherever the
+/// floating IP is.
 pub(super) fn surplus(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let labelled = || scene.standings.iter().map(|(node, _)| *node);
     if labelled().count() < 2 {
@@ -21,7 +22,7 @@ pub(super) fn surplus(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<
     wrong.next().and_then(strip)
 }
 
-/// What is left to do about labels now that `chosen` holds the floating IP.
+/// The remaining label changes once `chosen` holds the floating IP.
 pub(super) fn settle(scene: &Assessment<'_>, chosen: &CandidateNode) -> Option<Step> {
     let others = scene.world.nodes.iter();
     let others = others.filter(|node| node.name != chosen.name);
@@ -36,7 +37,7 @@ fn strip(node: &CandidateNode) -> Option<Step> {
     let on = if node.labels != LabelState::None {
         LabelTarget::Node
     } else if node.cilium.is_some_and(|labels| labels != LabelState::None) {
-        // The agent of a dead node never takes it away itself.
+        // The agent of a dead node never removes it.
         LabelTarget::CiliumNode
     } else {
         return None;

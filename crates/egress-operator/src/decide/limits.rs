@@ -1,5 +1,5 @@
-//! What keeps the floating IP from moving to and fro: dwell, and a cap on moves by the hour. Neither
-//! keeps it on a dead node.
+//! Limits that keep the floating IP from flapping: dwell time, and a maximum number of moves per
+//! hour. Neither keeps it on a dead node.
 
 use std::time::Duration;
 
@@ -11,20 +11,21 @@ use crate::world::Observed;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// When a move without need may be made, if not yet.
+/// The earliest time for an optional move; `None` if now.
 pub(super) fn dwells_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let (ended, dwell) = (
         world.status.last_move.as_ref()?.ended.as_ref()?.0,
         world.spec.dwell.0,
     );
-    // A move that ended long after now was timed by a clock that has been set back.
+    // A move that ended in the far future was timed by a clock that was set back since.
     if ended > later(now, dwell) {
         return None;
     }
     Some(later(ended, dwell)).filter(|until| *until > now)
 }
 
-/// When a move away from a node that is in trouble but not dead may be made, if not yet.
+/// The earliest time for a move away from a gateway that has a problem but is not dead; `None` if
+/// now.
 pub(super) fn capped_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
@@ -37,13 +38,13 @@ pub(super) fn capped_until(world: &Observed, now: Timestamp) -> Option<Timestamp
     recent.get(over).copied()
 }
 
-/// Drops the moves that do not count any more.
+/// Drops moves that no longer count.
 pub(super) fn forget_old(moves: &mut Vec<Time>, now: Timestamp) {
     moves.retain(|moment| counts(moment, now));
 }
 
-/// Whether a move was within the last hour. One that is yet to come was timed by a clock that has been
-/// set back.
+/// Whether a move was within the last hour. One in the future was timed by a clock that was set
+/// back since.
 fn counts(moment: &Time, now: Timestamp) -> bool {
     moment.0 <= now && later(moment.0, HOUR) > now
 }

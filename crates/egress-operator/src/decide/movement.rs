@@ -1,5 +1,5 @@
-//! The next step towards the elected node: assign, see it through, look who holds the floating IP,
-//! then the labels. What is in doubt is looked at before anything is repeated.
+//! The next step toward the elected node: assign, wait for the action, read who holds the floating
+//! IP, then move the labels. After an ambiguous result, read before repeating anything.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::world::{
     ActionState, MoveInProgress, ObservedAction, ObservedFloatingIp, ProviderTrouble, Step,
 };
 
-/// An action that runs for longer than this is not waited for any more.
+/// How long an action is waited for.
 const STUCK: Duration = Duration::from_secs(60);
-/// How often the holder is looked at while an action is stuck.
+/// How often the holder is read while an action is stuck.
 const STUCK_LOOK: Duration = Duration::from_secs(10);
 
-/// What comes next.
+/// What to do next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MoveStep {
-    /// This.
+    /// Take this step.
     Do(Step),
-    /// Something, but not before this time has passed.
+    /// Something is due after this time.
     Wait(Duration),
-    /// Nothing, until something changes.
+    /// Nothing to do until something changes.
     Rest,
 }
 
@@ -39,7 +39,7 @@ impl MoveStep {
     }
 }
 
-/// What comes next in `scene`.
+/// What to do next in `scene`.
 pub(super) fn next(scene: &Assessment<'_>) -> MoveStep {
     if let Some(next) = see_through(scene) {
         return next;
@@ -57,8 +57,8 @@ pub(super) fn next(scene: &Assessment<'_>) -> MoveStep {
     }
 }
 
-/// What is done where nothing has to move: the look that is due, and this leader's term. The look comes
-/// first, so that a write that is refused or hangs never delays it.
+/// Steps that are due without a move: the routine read, and this leader's term. The read comes
+/// first, so that a refused or hanging write never delays it.
 fn routine(scene: &Assessment<'_>) -> MoveStep {
     match (look(scene), claim(scene)) {
         (MoveStep::Wait(_), claim @ MoveStep::Do(_)) => claim,
@@ -67,7 +67,7 @@ fn routine(scene: &Assessment<'_>) -> MoveStep {
     }
 }
 
-/// What an Assign that was accepted, or may have been, asks for before anything else.
+/// What an accepted or possibly accepted Assign needs before anything else.
 fn see_through(scene: &Assessment<'_>) -> Option<MoveStep> {
     let moving = scene.world.moving.as_ref()?;
     let read = || Some(paced(scene, Step::Read { urgent: true }));
@@ -88,8 +88,8 @@ fn see_through(scene: &Assessment<'_>) -> Option<MoveStep> {
     }
 }
 
-/// Whether the last call may have had an effect, or was refused for what has changed at the provider.
-/// A look that succeeds clears it.
+/// Whether the last call may have had an effect, or its refusal shows that the provider's state has
+/// changed. A successful read clears it.
 const fn doubtful(scene: &Assessment<'_>) -> bool {
     matches!(
         scene.world.cloud.trouble,
@@ -120,17 +120,17 @@ fn toward(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
         return first_look(scene, choice);
     };
     if scene.newer_term() {
-        // Having stood down is not remembered for long: a move would be stopped halfway.
+        // The stand-down is soon forgotten, which would stop a move halfway.
         if !scene.claim_failed() {
             return paced(scene, Step::Claim);
         }
-        // A provider that refuses the term does not keep the address from moving.
+        // If the provider refuses the term label, the address still moves.
         if let claim @ MoveStep::Do(_) = claim_again(scene) {
             return claim;
         }
     }
     if let Some(step) = labels::surplus(scene, choice.node) {
-        // A label that the API server does not let go must not keep the look away that is due.
+        // A label write that keeps failing must not hold up the read that is due.
         return match look(scene) {
             look @ MoveStep::Do(_) => look,
             _ => MoveStep::Do(step),
@@ -149,7 +149,7 @@ fn toward(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
     assign(scene, seen, choice)
 }
 
-/// The first look of this process. It is urgent if a gateway that was there cannot stay.
+/// The first read of this process. It is urgent if an existing gateway cannot stay.
 fn first_look(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveStep {
     let active = scene.world.status.active_node.as_ref();
     let urgent = active.is_some_and(|active| *active != choice.node.name);
@@ -182,7 +182,7 @@ fn assign(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &ElectedNod
     if let Some((at, ProviderTrouble::Refused(_))) = failed
         && seen.at < at + pace::TICK
     {
-        // A read may lag behind the action: who reads once more a tick later is not misled.
+        // A read may lag behind the action; a second one a tick later is reliable.
         let wait = (at + pace::TICK).saturating_sub(scene.world.uptime);
         let wait = wait.max(pace::wait(scene.world));
         return after(wait, Step::Read { urgent: true });
@@ -198,8 +198,8 @@ fn assign(scene: &Assessment<'_>, seen: &ObservedFloatingIp, choice: &ElectedNod
     after(wait.max(pace::wait(scene.world)), step)
 }
 
-/// When the last action failed, and how. One that is said to have moved the floating IP to `server`
-/// failed too: it is not there.
+/// When the last action failed, and how. An action that reported success but did not move the
+/// floating IP to `server` failed too.
 fn failed(moving: &MoveInProgress, server: i64) -> Option<(Duration, ProviderTrouble)> {
     let action = moving.action.as_ref()?;
     let trouble = match &action.state {
@@ -225,7 +225,7 @@ pub(super) fn cause(scene: &Assessment<'_>, choice: &ElectedNode<'_>) -> MoveCau
     }
 }
 
-/// Whether what was seen is recent enough to act on: one resync, or since this move began.
+/// Whether a read is recent enough to act on: within one resync, or since this move began.
 fn fresh(scene: &Assessment<'_>, seen: &ObservedFloatingIp) -> bool {
     let world = scene.world;
     let age = world.uptime.saturating_sub(seen.at);
@@ -240,7 +240,7 @@ fn fresh(scene: &Assessment<'_>, seen: &ObservedFloatingIp) -> bool {
     age <= world.cloud.resync + world.cloud.resync / 8 || looked
 }
 
-/// This leader's term on the floating IP, once all else is done.
+/// Writes this leader's term to the floating IP, after everything else.
 fn claim(scene: &Assessment<'_>) -> MoveStep {
     let world = scene.world;
     let (Election::Chosen(choice), Some(seen)) = (&scene.election, &world.cloud.seen) else {
@@ -258,14 +258,14 @@ fn claim_again(scene: &Assessment<'_>) -> MoveStep {
     after(due.saturating_sub(scene.world.uptime), Step::Claim)
 }
 
-/// The look that is due although nothing changed.
+/// The routine read that is due.
 fn look(scene: &Assessment<'_>) -> MoveStep {
     let due = pace::next_look(scene.world);
     let wait = due.saturating_sub(scene.world.uptime);
     after(wait, Step::Read { urgent: false })
 }
 
-/// `step`, as soon as the last failure is long enough ago.
+/// `step`, once the pause after the last failure is over.
 fn paced(scene: &Assessment<'_>, step: Step) -> MoveStep {
     after(pace::wait(scene.world), step)
 }

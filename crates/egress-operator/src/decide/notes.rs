@@ -1,4 +1,4 @@
-//! What is told as Events: what turned since the object was last written, and moves that ended.
+//! Events: conditions that changed since the object was last written, and moves that ended.
 
 use aplomb::conditions::ConditionStatus;
 use aplomb::{Condition, EventNote};
@@ -8,7 +8,7 @@ use super::conditions::is_news;
 use super::scene::Assessment;
 use crate::world::CandidateNode;
 
-/// What to tell people of `scene`.
+/// The Events for `scene`.
 pub(super) fn of(
     scene: &Assessment<'_>,
     status: &StableEgressStatus,
@@ -24,7 +24,7 @@ pub(super) fn of(
     notes
 }
 
-/// What a condition that turned is worth telling.
+/// The Event for a condition that changed.
 fn turned(condition: &Condition) -> Option<EventNote> {
     let words = (condition.kind.as_str(), condition.status);
     let passing = [reasons::MOVING, reasons::UNLABELLED, reasons::UNASSIGNED];
@@ -71,7 +71,7 @@ fn sentence(ip: &str, moved: &MoveStatus) -> String {
     let from = moved.from.as_deref().unwrap_or("nowhere");
     let (to, cause) = (&moved.to, moved.cause.word());
     let took = moved.stages.total.unwrap_or_default();
-    format!("{ip} moved from {from} to {to} because of {cause}, {took} after the first sign")
+    format!("{ip} moved from {from} to {to} ({cause}) in {took}")
 }
 
 fn overdue(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNote> {
@@ -84,11 +84,11 @@ fn overdue(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventN
     let mut moves = moves.into_iter().flatten();
     let late = moves.find(|m| m.overdue && !is_late(&scene.world.status, m))?;
     let limit = scene.world.spec.move_deadline;
-    let message = format!("the move to {} takes longer than {limit}", late.to);
+    let message = format!("move to {} exceeds spec.moveDeadline ({limit})", late.to);
     Some(EventNote::warning(reasons::DEADLINE, "Move", message))
 }
 
-/// Candidates that can never be used as they are, told when they are first seen and again when
+/// Candidates that can never be used as they are. Reported when first seen and again when
 /// redundancy is lost.
 fn unusable(scene: &Assessment<'_>, news: bool) -> Vec<EventNote> {
     let told = |node: &CandidateNode| scene.world.told.contains(&node.name);
@@ -97,10 +97,10 @@ fn unusable(scene: &Assessment<'_>, news: bool) -> Vec<EventNote> {
     let note = |node: &CandidateNode| {
         let name = &node.name;
         if let Some(value) = &node.taken {
-            let message = format!("{name} carries the gateway label of another: {value}");
+            let message = format!("skipping {name}: its gateway label has the foreign value {value}");
             return EventNote::warning(reasons::TAKEN, "Elect", message);
         }
-        let message = format!("{name} is skipped: its spec.providerID is not hcloud://<number>");
+        let message = format!("skipping {name}: its spec.providerID is not hcloud://<number>");
         EventNote::warning(reasons::NO_SERVER, "Elect", message)
     };
     nodes.map(note).collect()

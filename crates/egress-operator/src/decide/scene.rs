@@ -1,4 +1,4 @@
-//! A world, and what follows from it at once: what every other part of a decision looks at.
+//! The input of a decision with what follows directly from it. All parts of a decision read this.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ use super::hold::{ActiveHold, held};
 use super::tidings::{between, written};
 use crate::world::{CandidateNode, LabelState, Observed, ProviderTrouble};
 
-/// How long a leader stands down before a newer leader's term: longer than any lease. One that still
-/// leads then is the newest, and the term a leftover of a lease that was deleted.
+/// How long a leader stands down for a newer term: longer than any lease. If it still leads
+/// afterwards, the term is left over from a lease that was deleted.
 const STANDS_DOWN: Duration = Duration::from_secs(60);
 
-/// A world, and what follows from it at once.
+/// The input of a decision with what follows directly from it.
 #[derive(Debug)]
 pub(super) struct Assessment<'a> {
     pub(super) world: &'a Observed,
-    /// Wall time, as fine as it is written.
+    /// Wall time, rounded to the precision of the status.
     pub(super) now: Timestamp,
     pub(super) held: Option<ActiveHold>,
-    /// The nodes with gateway labels, and how they stand.
+    /// The nodes with gateway labels, and their state.
     pub(super) standings: Vec<(&'a CandidateNode, GatewayHealth)>,
     pub(super) election: Election<'a>,
     pub(super) elsewhere: Option<ForeignAssignment>,
-    /// Why the floating IP's address may not be used, if it may not.
+    /// Why the floating IP's address is not allowed, if it is not.
     pub(super) refusal: Option<String>,
 }
 
 impl<'a> Assessment<'a> {
-    /// `world`, judged.
+    /// Assesses `world`.
     pub(super) fn of(world: &'a Observed) -> Self {
         let now = written(world.now);
         let labelled = world.nodes.iter().filter(|n| n.labels != LabelState::None);
@@ -53,7 +53,7 @@ impl<'a> Assessment<'a> {
         }
     }
 
-    /// Whether nothing may be written, neither at the provider nor on a node.
+    /// Whether nothing may be written, neither to the provider nor to a node.
     pub(super) fn frozen(&self) -> bool {
         let unwatched = self.world.unwatched.is_some();
         self.held.is_some() || self.refusal.is_some() || unwatched || self.outranked()
@@ -64,25 +64,26 @@ impl<'a> Assessment<'a> {
         self.newer_term() && !self.stood_down()
     }
 
-    /// Whether the floating IP carries the term of a newer leader.
+    /// Whether the floating IP has the term of a newer leader.
     pub(super) fn newer_term(&self) -> bool {
         let seen = self.world.cloud.seen.as_ref();
         let newer = seen.is_some_and(|seen| seen.term > self.world.term);
         newer && self.world.term > 0
     }
 
-    /// Whether writing this leader's term over the one that is there has failed.
+    /// Whether overwriting the present term with this leader's has failed.
     pub(super) fn claim_failed(&self) -> bool {
         let cloud = &self.world.cloud;
         let there = cloud.seen.as_ref().map(|seen| seen.term);
         there.is_some() && cloud.claim.as_ref().map(|failed| failed.over) == there
     }
 
-    /// Whether this leader has said long enough that it stands down: only one that still leads can
-    /// have written that. Where the clock was set back since, how long it leads counts.
+    /// Whether this leader has reported long enough that it stands down. If the clock was set back
+    /// since, the time it has led decides.
     fn stood_down(&self) -> bool {
         if self.claim_failed() {
-            // It was tried, so this leader had stood down; what its conditions say now is something else.
+            // A write was attempted, so this leader had stood down before; its conditions have
+            // changed since.
             return true;
         }
         let mut conditions = self.world.status.conditions.iter();
@@ -97,19 +98,19 @@ impl<'a> Assessment<'a> {
         })
     }
 
-    /// Whether what is known of the floating IP is too old to be believed.
+    /// Whether the last read of the floating IP is too old to rely on.
     pub(super) fn stale(&self) -> bool {
         let most = (self.world.cloud.resync * 5).max(Duration::from_secs(300));
         let seen = self.world.cloud.seen.as_ref();
         seen.is_none_or(|seen| self.world.uptime.saturating_sub(seen.at) > most)
     }
 
-    /// Whether the rate limit is all that stands in the way.
+    /// Whether the rate limit is the only obstacle.
     pub(super) fn throttled(&self) -> bool {
         self.world.cloud.trouble == Some(ProviderTrouble::Throttled)
     }
 
-    /// Whether a grace is running, or a cap: the gateway is left alone.
+    /// Whether the gateway is left alone because of a grace period or the move limit.
     pub(super) const fn waiting(&self) -> bool {
         matches!(
             self.election,

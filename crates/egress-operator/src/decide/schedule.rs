@@ -1,4 +1,4 @@
-//! When to decide again, and what people are told about that.
+//! When to decide again, and how the status reports that.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::movement::MoveStep;
 use super::scene::Assessment;
 use super::tidings::{between, later};
 
-/// Nothing is waited for in shorter steps than this.
+/// Minimum wait.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// How long until the next decision, if nothing changes before.
+/// How long until the next decision if nothing changes.
 pub(super) fn again(scene: &Assessment<'_>, next: &MoveStep) -> Duration {
     let world = scene.world;
     let routine = match next {
@@ -30,7 +30,7 @@ pub(super) fn again(scene: &Assessment<'_>, next: &MoveStep) -> Duration {
     soonest.unwrap_or(routine).max(SHORTEST)
 }
 
-/// What the status says of the next look.
+/// The next check as the status reports it.
 pub(super) fn next_check(scene: &Assessment<'_>) -> String {
     if let Some(end) = ends_next(scene) {
         return end.to_string();
@@ -41,7 +41,7 @@ pub(super) fn next_check(scene: &Assessment<'_>) -> String {
     format!("every {}", DurationString(asked.saturating_mul(times)))
 }
 
-/// The next moment at which something ends by itself.
+/// The next time at which a period ends.
 fn ends_next(scene: &Assessment<'_>) -> Option<Timestamp> {
     let world = scene.world;
     let held = scene.held.as_ref().and_then(|held| held.until);

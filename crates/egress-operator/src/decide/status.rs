@@ -1,5 +1,4 @@
-//! What the status says: moments of events, never of looks, so that it stays as it is while nothing
-//! happens.
+//! The status: times of events, never of reads, so that it does not change while nothing happens.
 
 use aplomb_api::egress::{CandidateStatus, MoveCause, MoveStages, MoveStatus, StableEgressStatus};
 use jiff::Timestamp;
@@ -14,11 +13,11 @@ use super::tidings::{between, later, span};
 use super::{labels, limits};
 use crate::world::{ActionState, CandidateNode, LabelState};
 
-/// What the status of `scene` shall say, next check and budget apart.
+/// The status for `scene`, without next check and budget.
 pub(super) fn of(scene: &Assessment<'_>) -> StableEgressStatus {
     let mut status = scene.world.status.clone();
     if let Some(moving) = status.moving.as_mut().filter(|moving| !moving.overdue) {
-        // The clock may have been set back: the deadline is no farther away for that.
+        // If the clock was set back, the deadline must not move further away.
         moving.decided.0 = moving.decided.0.min(scene.now);
     }
     status.suspects = health::suspects(&scene.standings);
@@ -37,7 +36,7 @@ pub(super) fn of(scene: &Assessment<'_>) -> StableEgressStatus {
     if status.active_node.is_none()
         && let Some(node) = cordoned_gateway(scene)
     {
-        // Nobody was elected, and still it carries the traffic.
+        // No node was elected, but this one still carries traffic.
         status.active_node = Some(node.name.clone());
         status.active_was_candidate = node.candidate;
     }
@@ -48,7 +47,7 @@ pub(super) fn of(scene: &Assessment<'_>) -> StableEgressStatus {
     status
 }
 
-/// Whether an Assign is on its way, whoever is elected now.
+/// Whether an Assign is in flight, whichever node is elected now.
 fn under_way(scene: &Assessment<'_>) -> bool {
     let moving = scene.world.moving.as_ref();
     moving.is_some_and(|moving| {
@@ -67,7 +66,7 @@ fn candidates(scene: &Assessment<'_>) -> CandidateStatus {
     CandidateStatus { total, ready }
 }
 
-/// Whether `node` could hold the floating IP now, as the gateway or as another.
+/// Whether `node` could hold the floating IP now, as the gateway or as a standby.
 pub(super) fn serves(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
     let mut standings = scene.standings.iter();
     let eligible =
@@ -88,7 +87,7 @@ fn chosen(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut StableE
     let node = choice.node;
     let sent = scene.world.moving.as_ref();
     if under_way(scene) && sent.is_some_and(|moving| moving.node != node.name) {
-        // It is seen through first; who is elected then may be another again.
+        // The move in flight is completed first; the election may change until then.
         return;
     }
     let confirmed = confirmed(scene, node);
@@ -108,7 +107,7 @@ fn chosen(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut StableE
     }
 }
 
-/// The move to the elected node: the one that has begun, if it has.
+/// The move to the elected node; the one in progress if there is one.
 fn moving(
     scene: &Assessment<'_>,
     choice: &ElectedNode<'_>,
@@ -119,7 +118,7 @@ fn moving(
     match begun {
         Some(begun) if begun.to == *to => return begun,
         Some(begun) => {
-            // Another node than at first: the need is the same, and so is the time it was seen.
+            // The target changed, but the reason and the time it was detected are the same.
             let stages = MoveStages {
                 decide: begun.stages.decide,
                 ..MoveStages::default()
@@ -157,7 +156,7 @@ fn moving(
     }
 }
 
-/// `moving`, with the stages that are over by now.
+/// `moving` with the stages completed so far.
 fn timed(
     scene: &Assessment<'_>,
     node: &CandidateNode,
@@ -191,7 +190,7 @@ fn timed(
     moving
 }
 
-/// The elected node holds the floating IP and the labels, and no other node has any.
+/// The elected node holds the floating IP and the labels, and no other node has labels.
 fn settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgressStatus) {
     let was = status.active_node.as_ref() == Some(&node.name) && status.active_was_candidate;
     status.active_was_candidate = was || node.candidate;
@@ -212,7 +211,7 @@ fn settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgre
     status.last_move = Some(moving);
 }
 
-/// `moment` as a Time is written.
+/// `moment` at the precision of a Kubernetes `Time`.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }

@@ -1,5 +1,5 @@
-//! Decisions, one by one and in sequences: a model of nodes and provider carries out the steps, so that
-//! what is tested is where things end up and what was seen on the way.
+//! Tests of decisions, one by one and in sequences: a model of nodes and provider runs the steps,
+//! so that tests check the final state and every state in between.
 
 mod claims;
 mod conditions;

@@ -1,5 +1,5 @@
-//! Moments and spans as the status keeps them: no finer than what is written, so that what is read
-//! back is what was meant.
+//! Times and durations at the precision of the status, so that a value read back equals the value
+//! written.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) fn later(moment: Timestamp, span: Duration) -> Timestamp {
     moment.saturating_add(span).unwrap_or(Timestamp::MAX)
 }
 
-/// How long it is from `earlier` to `moment`; nothing if the clock was set back between them.
+/// The duration from `earlier` to `moment`; zero if the clock was set back between them.
 pub(super) fn between(earlier: Timestamp, moment: Timestamp) -> Duration {
     Duration::try_from(moment.duration_since(earlier)).unwrap_or(Duration::ZERO)
 }

@@ -1,4 +1,5 @@
-//! The words for what is wrong: reasons for programs, sentences for people that say what to do.
+//! Reasons and messages for problems: reasons for programs, messages for people that include what
+//! to do.
 
 use aplomb_api::egress::{Suspicion, reasons};
 
@@ -7,7 +8,7 @@ use super::scene::Assessment;
 use super::status::serves;
 use crate::world::{CandidateNode, ProviderTrouble};
 
-/// The reason that a trouble of the provider is.
+/// The reason for a problem with the provider.
 pub(super) fn reason(trouble: &ProviderTrouble) -> &'static str {
     match trouble {
         ProviderTrouble::NoToken(_) => reasons::NO_TOKEN,
@@ -21,35 +22,33 @@ pub(super) fn reason(trouble: &ProviderTrouble) -> &'static str {
     }
 }
 
-/// What went wrong, and what to do about it.
+/// The problem, and what to do about it.
 pub(super) fn said(scene: &Assessment<'_>, trouble: &ProviderTrouble) -> String {
     let fip = &scene.world.spec.floating_ip;
     let which = match (&fip.name, fip.id) {
         (Some(name), _) => format!("floating IP {name:?}"),
-        (None, Some(id)) => format!("floating IP with the id {id}"),
+        (None, Some(id)) => format!("floating IP with id {id}"),
         (None, None) => "floating IP".to_owned(),
     };
     match trouble {
         ProviderTrouble::NoToken(why) => why.clone(),
         ProviderTrouble::Unauthorized => {
-            "the provider refuses the API token: put a valid one, which may \
-                                  read and write, into the Secret of spec.tokenSecretRef or the \
+            "API token refused: put a valid read-write token into spec.tokenSecretRef or the \
                                   operator's token file"
                 .to_owned()
         }
         ProviderTrouble::NotFound => {
-            format!("the project of the API token has no {which}: correct spec.floatingIP")
+            format!("the API token's project has no {which}: correct spec.floatingIP")
         }
-        ProviderTrouble::Throttled => "the provider's rate limit is used up".to_owned(),
+        ProviderTrouble::Throttled => "rate limited by the provider; will retry".to_owned(),
         ProviderTrouble::Locked => {
-            "the provider has locked the server or the floating IP for another \
-                            action"
+            "the server or the floating IP is locked by another action; will retry"
                 .to_owned()
         }
-        ProviderTrouble::Unreachable(why) => format!("the provider cannot be reached: {why}"),
-        ProviderTrouble::Refused(code) => format!("the provider refuses the move: {code}"),
+        ProviderTrouble::Unreachable(why) => format!("cannot reach the provider: {why}"),
+        ProviderTrouble::Refused(code) => format!("the provider refused the move: {code}"),
         ProviderTrouble::ActionFailed(code) => {
-            format!("the provider could not finish the move: {code}")
+            format!("the provider failed to complete the move: {code}")
         }
     }
 }
@@ -69,7 +68,7 @@ pub(super) fn unwritten(trouble: &ProviderTrouble) -> String {
     }
 }
 
-/// The reason for what is wrong with a gateway.
+/// The reason for a problem with a gateway.
 pub(super) const fn about(trouble: &Wrong) -> &'static str {
     match trouble.what {
         Suspicion::Unhealthy => reasons::GATEWAY_UNHEALTHY,
@@ -77,7 +76,7 @@ pub(super) const fn about(trouble: &Wrong) -> &'static str {
     }
 }
 
-/// What is wrong with a gateway, and what follows.
+/// A problem with a gateway, and what happens next.
 pub(super) fn troubled(node: &CandidateNode, trouble: &Wrong, then: &str) -> String {
     let what = match trouble.what {
         Suspicion::Unhealthy => "unhealthy",
@@ -87,7 +86,7 @@ pub(super) fn troubled(node: &CandidateNode, trouble: &Wrong, then: &str) -> Str
     format!("gateway {name} is {what} since {since}; {then}")
 }
 
-/// Why each candidate cannot take over, in a few words.
+/// Why each candidate cannot take over.
 pub(super) fn why_not(scene: &Assessment<'_>) -> String {
     let candidates = scene.world.nodes.iter().filter(|node| node.candidate);
     let others = candidates.filter(|node| !serves(scene, node));

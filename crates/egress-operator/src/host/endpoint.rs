@@ -1,4 +1,5 @@
-//! What a kubelet asks: `/livez` and `/readyz`. Ready means that address, rule and routes are there.
+//! `/livez` and `/readyz` for the kubelet. Ready means that addresses, rules and routes are
+//! present.
 
 use std::net::SocketAddr;
 
@@ -30,7 +31,7 @@ pub(super) async fn serve(
         .with_state(standing);
     Ok(tasks.keep("endpoint", async move {
         if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "Endpoint is no longer served");
+            tracing::error!(%error, "Failed to serve /livez and /readyz");
         }
     }))
 }

@@ -1,7 +1,7 @@
-//! Keeps a node as it must be, from the first look to a clean stop.
+//! Keeps a node in the desired state until it is stopped, then cleans up.
 //!
-//! Woken by the kernel's own notices and, since those can be lost, by a slow look around. It removes
-//! what it added and nothing else.
+//! Triggered by netlink notifications and, since those can be lost, by a slow poll. It removes only
+//! what it added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -16,14 +16,14 @@ use super::netlink::{KernelEvents, NetlinkHandle};
 use super::plan::{NetChanges, NetItem, Placement, changes, owned};
 use super::{NodeSettings, Slot};
 
-/// How often a look is taken although nothing was heard.
+/// Interval of the poll without notifications.
 const SLOWLY: Duration = Duration::from_secs(30);
-/// How soon after something that failed.
+/// Pause after a failure.
 const SOON: Duration = Duration::from_secs(5);
-/// How long notices are gathered before they are followed: they come in bursts.
+/// How long notifications are collected before they are handled: they arrive in bursts.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// How the node stands: ready, or why not.
+/// Whether the node is ready, or why not.
 pub(super) type NodeReadiness = Result<(), String>;
 
 /// Keeps one interface of a node.
@@ -32,10 +32,10 @@ pub(super) struct AddressKeeper {
     interface: String,
     kernel: NetlinkHandle,
     tasks: Tasks,
-    /// What this process added, for kernels that do not keep our mark.
+    /// Items added by this process, for kernels that do not store our mark.
     added: BTreeSet<NetItem>,
     standing: watch::Sender<NodeReadiness>,
-    /// The interface's index, when it was last there.
+    /// Index of the interface when it was last present.
     link: u32,
 }
 
@@ -64,7 +64,7 @@ impl AddressKeeper {
         })
     }
 
-    /// Keeps the node until `shutdown`, then removes what was added.
+    /// Keeps the node in the desired state until `shutdown`, then removes what was added.
     pub(super) async fn run(
         mut self,
         mut slots: watch::Receiver<Vec<Slot>>,
@@ -90,10 +90,10 @@ impl AddressKeeper {
         self.clear(slots.borrow().len()).await
     }
 
-    /// Looks once, changes what has to be, says how it stands, and when to look again.
+    /// Checks once and applies changes. Returns when to check again.
     async fn look(&mut self, slots: &[Slot]) -> Result<Duration, Error> {
         let (standing, pause) = match self.converge(slots).await {
-            // Without the capability nothing will ever work: better a process that does not start.
+            // Without the capability no change can ever succeed: exit instead of retrying.
             Err(error @ Error::NotPermitted(_)) => return Err(error),
             Err(error) => (Err(error.to_string()), SOON),
             Ok(()) => (known(slots), SLOWLY),
@@ -121,7 +121,7 @@ impl AddressKeeper {
             Some((ip, self.settings.table_of(number)))
         });
         let known: Vec<_> = known.collect();
-        // What an unknown address needs is unknown too: what is there for it stays.
+        // What an unknown address needs is unknown too: its present items stay.
         let tables = known.iter().map(|(_, table)| *table).collect();
         let wanted: BTreeSet<NetItem> = known
             .iter()
@@ -157,7 +157,7 @@ impl AddressKeeper {
         Ok(())
     }
 
-    /// Removes everything that is ours.
+    /// Removes everything this process added.
     async fn clear(&mut self, slots: usize) -> Result<(), Error> {
         self.say(Err("stopping".to_owned()));
         let tables = self.tables(slots).into_iter().collect();
@@ -183,12 +183,12 @@ fn known(slots: &[Slot]) -> NodeReadiness {
     let unknown = slots.iter().find(|slot| slot.ip.is_none());
     let name = unknown.and_then(|slot| slot.name.as_deref());
     match name {
-        Some(name) => Err(format!("StableEgress {name} does not say its address yet")),
+        Some(name) => Err(format!("StableEgress {name} has no address in its status yet")),
         None => Ok(()),
     }
 }
 
-/// Waits for a burst of notices that may concern us; `false` when no more can come.
+/// Waits for a burst of relevant notifications; `false` when no more can come.
 async fn heard(news: &mut KernelEvents, link: u32, tables: &[u32]) -> bool {
     let more = news.next(link, tables).await;
     sleep(GATHER).await;

@@ -1,7 +1,7 @@
-//! Addresses by name: what the StableEgress objects of the cluster say of theirs.
+//! Addresses by name, read from the status of StableEgress objects.
 //!
-//! Reads only, and never forgets: an address that no object names any more stays until another takes
-//! its place, since a node that serves must not lose it to a mistake or an outage elsewhere.
+//! Read-only, and an address is never dropped: one that no object has any more stays until another
+//! replaces it, so that a mistake or an outage elsewhere cannot take it from a serving node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tokio::sync::watch;
 
 use super::Slot;
 
-/// The API server may be away for as long as it likes; what is known stays in place meanwhile.
+/// An outage of the API server may last any time; known addresses stay meanwhile.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
-/// An engine that fills the slots that have a name.
+/// An engine that fills in the slots that have a name.
 pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> Engine {
     let scope = scope(&slots.borrow());
     let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
@@ -33,7 +33,7 @@ pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> E
         .controller(controller)
 }
 
-/// One object where there is one name, all of them otherwise.
+/// One object if there is one name, otherwise all.
 fn scope(slots: &[Slot]) -> Scope {
     let names: Vec<_> = slots.iter().filter_map(|slot| slot.name.as_ref()).collect();
     let fields = match names[..] {
@@ -55,10 +55,10 @@ fn fill(slots: &watch::Sender<Vec<Slot>>, egress: &StableEgress) {
     let Some(said) = said else {
         return;
     };
-    // A network, as IPv6 has it, is written with its first address.
+    // An IPv6 network is represented by its first address.
     let ip = said.split('/').next().unwrap_or_default().parse();
     let Ok(ip) = ip else {
-        tracing::warn!(stable_egress = name, said, "Address cannot be read");
+        tracing::warn!(stable_egress = name, said, "Failed to parse StableEgress address");
         return;
     };
     slots.send_if_modified(|slots| {

@@ -1,6 +1,6 @@
-//! The kernel's side: reads what is there, adds and removes single items, and hears of changes.
+//! Access to the kernel: reads state, adds and removes single items, and subscribes to changes.
 //!
-//! Decides nothing. Needs the capability NET_ADMIN for changes, and nothing for the rest.
+//! Decides nothing. Changes need the capability NET_ADMIN; reads do not.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ use super::error::Error;
 use super::plan::{KernelItems, NetItem};
 use super::wire::{self, NetItemMessage};
 
-/// Errors of the kernel, by number.
+/// Kernel error numbers.
 mod number {
     pub(super) const NOT_PERMITTED: i32 = 1;
     pub(super) const NO_SUCH_PROCESS: i32 = 3;
@@ -48,7 +48,7 @@ impl NetlinkHandle {
         })
     }
 
-    /// The index of an interface; `None` if there is none of that name.
+    /// The index of an interface; `None` if it does not exist.
     pub(super) async fn link(&self, name: &str) -> Result<Option<u32>, Error> {
         let links = self.handle.link().get().match_name(name.to_owned());
         let link = links.execute().try_next().await;
@@ -59,7 +59,7 @@ impl NetlinkHandle {
         }
     }
 
-    /// The name of the interface of the default route; of several, that of the lowest metric.
+    /// The name of the interface of the default route; of several, the one with the lowest metric.
     pub(super) async fn default_link(&self) -> Result<Option<String>, Error> {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
             let routes = self.routes(family).await?;
@@ -114,7 +114,7 @@ impl NetlinkHandle {
         all(self.handle.route().get(every).execute()).await
     }
 
-    /// Adds an item. Refused where there is one like it.
+    /// Adds an item. Fails if a similar one exists.
     pub(super) async fn add(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match wire::message(item) {
@@ -134,7 +134,7 @@ impl NetlinkHandle {
         done.map_err(|error| refused(item, &error))
     }
 
-    /// Removes an item; one that is gone already, or went with another, is removed.
+    /// Removes an item. Succeeds if it is already gone or was removed together with another.
     pub(super) async fn remove(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
         let done = match wire::message(item) {
@@ -149,7 +149,7 @@ impl NetlinkHandle {
     }
 }
 
-/// What the kernel tells of changes, as it happens.
+/// Change notifications of the kernel.
 pub(super) struct KernelEvents {
     messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
     _connection: TaskHandle<()>,
@@ -174,7 +174,7 @@ impl KernelEvents {
         })
     }
 
-    /// Waits for a change that may concern us, or for a loss of messages; `false` when no more come.
+    /// Waits for a relevant change or for lost messages; `false` when no more can come.
     pub(super) async fn next(&mut self, link: u32, tables: &[u32]) -> bool {
         while let Some((message, _)) = self.messages.next().await {
             let concerns = match &message.payload {
@@ -189,14 +189,14 @@ impl KernelEvents {
         false
     }
 
-    /// Lets go of what came already.
+    /// Discards notifications that have arrived already.
     pub(super) fn drain(&mut self) {
         use futures::FutureExt;
         while let Some(Some(_)) = self.messages.next().now_or_never() {}
     }
 }
 
-/// All of a dump; nothing where the kernel does not know the family.
+/// All entries of a dump; empty if the kernel does not support the family.
 async fn all<T>(dump: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Result<Vec<T>, Error> {
     match dump.try_collect().await {
         Err(error) if matches!(code(&error), number::NOT_SUPPORTED | number::NO_SUCH_FAMILY) => {
@@ -206,7 +206,7 @@ async fn all<T>(dump: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Result
     }
 }
 
-/// The number of an error; 0 if the kernel did not send it.
+/// The number of an error; 0 if it is not from the kernel.
 fn code(error: &rtnetlink::Error) -> i32 {
     match error {
         rtnetlink::Error::NetlinkError(message) => message.raw_code().abs(),

@@ -1,8 +1,8 @@
-//! Items as the kernel's messages have them, in both directions.
+//! Converts items to and from netlink messages.
 //!
-//! Everything that is added carries our protocol number, so that a later life of this process knows it
-//! again. Kernels before 5.18 do not keep it for addresses; there an address that was left behind by a
-//! crash counts as somebody else's.
+//! Everything that is added has our protocol number, so that a restarted process recognizes it.
+//! Kernels before 5.18 do not store it for addresses; there an address that was left behind by a
+//! crash counts as foreign.
 
 use std::net::IpAddr;
 
@@ -17,9 +17,9 @@ use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::plan::NetItem;
 
-/// Our number among those who write routes; no routing daemon has it.
+/// Our route protocol number; no routing daemon uses it.
 const PROTOCOL: u8 = 0xA9;
-/// Stands in the header for a table whose number does not fit there.
+/// Header value for a table number that does not fit there.
 const COMPAT: u8 = 252;
 
 fn family(ip: IpAddr) -> AddressFamily {
@@ -33,7 +33,7 @@ fn length(ip: IpAddr) -> u8 {
     if ip.is_ipv4() { 32 } else { 128 }
 }
 
-/// An item as it is sent.
+/// An item as a message.
 #[derive(Clone, Debug)]
 pub(super) enum NetItemMessage {
     Rule(RuleMessage),
@@ -41,7 +41,7 @@ pub(super) enum NetItemMessage {
     Route(RouteMessage),
 }
 
-/// The message that adds an item, or removes it.
+/// The message that adds or removes an item.
 pub(super) fn message(item: &NetItem) -> NetItemMessage {
     match *item {
         NetItem::Rule {
@@ -70,7 +70,8 @@ fn address(ip: IpAddr, link: u32) -> AddressMessage {
     message.header.prefix_len = length(ip);
     message.header.index = link;
     if ip.is_ipv6() {
-        // The provider routes it to one node; others may hold it too, and must not be taken for a clash.
+        // The provider routes the address to one node at a time, but several nodes have it;
+        // duplicate address detection would see a conflict.
         message.header.flags = AddressHeaderFlags::Nodad;
     }
     message.attributes = vec![
@@ -81,7 +82,7 @@ fn address(ip: IpAddr, link: u32) -> AddressMessage {
     message
 }
 
-/// What all routes through `link` in `table` have.
+/// Fields shared by all routes through `link` in `table`.
 fn route(of: AddressFamily, link: u32, table: u32) -> RouteMessage {
     let mut message = RouteMessage::default();
     message.header.address_family = of;
@@ -127,7 +128,7 @@ fn rule(from: IpAddr, table: u32, priority: u32) -> RuleMessage {
     message
 }
 
-/// The address in a message, whatever its prefix, and whether it carries our mark.
+/// The address in a message with any prefix, and whether it has our mark.
 pub(super) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> {
     let (mut local, mut address, mut marked) = (None, None, false);
     for attribute in &message.attributes {
@@ -143,7 +144,7 @@ pub(super) fn read_address(message: &AddressMessage) -> Option<(NetItem, bool)> 
     Some((NetItem::Address { ip, link }, marked))
 }
 
-/// The route in a message, if it is of a kind that is wanted, and whether it carries our mark.
+/// The route in a message, if it is of a kind that we add, and whether it has our mark.
 pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
     let (mut to, mut via, mut source, mut link) = (None, None, None, None);
     for attribute in &message.attributes {
@@ -174,7 +175,7 @@ pub(super) fn read_route(message: &RouteMessage) -> Option<(NetItem, bool)> {
     (message.header.kind == RouteType::Unicast).then_some((item, marked))
 }
 
-/// The rule in a message, if it asks for nothing but a source, and whether it carries our mark.
+/// The rule in a message, if it matches only a source, and whether it has our mark.
 pub(super) fn read_rule(message: &RuleMessage) -> Option<(NetItem, bool)> {
     let (mut from, mut table, mut priority) = (None, u32::from(message.header.table), 0);
     let mut marked = false;
@@ -238,7 +239,7 @@ fn plain(ip: &RouteAddress) -> Option<IpAddr> {
     }
 }
 
-/// Whether what the kernel tells may concern us: our interface, our tables, or a rule.
+/// Whether a notification is relevant: our interface, our tables, or a rule.
 pub(super) fn concerns(message: &RouteNetlinkMessage, link: u32, tables: &[u32]) -> bool {
     match message {
         RouteNetlinkMessage::NewAddress(it) | RouteNetlinkMessage::DelAddress(it) => {

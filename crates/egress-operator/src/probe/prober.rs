@@ -1,8 +1,8 @@
-//! Who is probed when, and how often in a row it failed.
+//! Schedules probes, and counts consecutive failures.
 //!
-//! A node is probed once per interval and StableEgress, whoever asks and however often: a burst of
-//! events cannot turn one failure into three. Callers that come while a probe is under way wait for
-//! it together. No task is started: whoever waits drives the probes.
+//! A node is probed once per interval and StableEgress, however often callers ask: a burst of
+//! events cannot turn one failure into three. Callers that arrive during a probe wait for it
+//! together. No task is started: the waiting callers drive the probes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,24 +18,24 @@ use tokio::time::Instant;
 
 use super::NodeProbe;
 
-/// A node that nobody asked about for so many intervals is forgotten.
+/// A node that was not requested for this many intervals is dropped.
 const KEPT: u32 = 10;
 
 type Dial = Shared<BoxFuture<'static, ()>>;
 type Hook = dyn Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync;
 
-/// What one probe has shown.
+/// Result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeOutcome {
-    /// Failures in a row, this one included. 0: it answered.
+    /// Consecutive failures including this one; 0 if it succeeded.
     pub failures: u32,
-    /// What they were before; `None` for the first probe.
+    /// The previous value; `None` for the first probe.
     pub before: Option<u32>,
     /// Why it failed.
     pub reason: Option<String>,
 }
 
-/// Probes nodes when they are due. Clones share what they know.
+/// Probes nodes when they are due. Clones share the results.
 #[derive(Clone)]
 pub struct NodeProber {
     probe: Arc<dyn NodeProbe>,
@@ -49,19 +49,19 @@ struct Records {
     of: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
 }
 
-/// What is known of one node.
+/// State of one node.
 struct Record {
-    /// Which probe began last: the answer of an older one counts no more.
+    /// Number of the latest probe: results of older ones are ignored.
     number: u64,
     began: Instant,
     dial: Option<Dial>,
     failures: Option<u32>,
-    /// Whether the last round was about it too.
+    /// Whether the last round included it.
     asked: bool,
 }
 
 impl NodeProber {
-    /// Probes by `probe`.
+    /// Uses `probe` for probes.
     pub fn new(probe: Arc<dyn NodeProbe>) -> Self {
         Self {
             probe,
@@ -70,7 +70,7 @@ impl NodeProber {
         }
     }
 
-    /// Tells `hook` of every probe that was made, for metrics.
+    /// Calls `hook` after each probe, for metrics.
     #[must_use]
     pub fn tell(
         mut self,
@@ -80,8 +80,8 @@ impl NodeProber {
         self
     }
 
-    /// Probes those of `nodes` that are due, all at once, and says of each how often in a row it has
-    /// failed. Takes no longer than the time-out.
+    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of
+    /// each. Takes no longer than the timeout.
     pub async fn round(
         &self,
         key: &ObjectKey,
@@ -109,7 +109,7 @@ impl NodeProber {
         asked.collect()
     }
 
-    /// How often in a row each node of `key` has failed, as far as it was probed.
+    /// Consecutive failures of the nodes of `key` that were probed.
     #[must_use]
     pub fn known(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
         let records = self.records();
@@ -119,7 +119,7 @@ impl NodeProber {
             .collect()
     }
 
-    /// How long until one of the nodes of `key` is due; `None` if the last round was about none.
+    /// How long until one of the nodes of `key` is due; `None` if the last round had none.
     #[must_use]
     pub fn due(
         &self,
@@ -135,12 +135,12 @@ impl NodeProber {
             .min()
     }
 
-    /// Forgets the nodes of `key`.
+    /// Removes the nodes of `key`.
     pub fn forget(&self, key: &ObjectKey) {
         self.records().of.remove(key);
     }
 
-    /// The probe of `node` to wait for, if there is one: it is due, or under way.
+    /// The probe of `node` to wait for, if one is due or in flight.
     fn dial(
         &self,
         key: &ObjectKey,
@@ -184,9 +184,9 @@ impl NodeProber {
         let (port, limit) = (settings.port, settings.timeout.0);
         let dial = async move {
             let answer = this.probe.dial(&addresses, port, limit);
-            // A probe that does not keep to its limit must not hold the others up.
+            // A probe that exceeds its limit must not delay the others.
             let answer = tokio::time::timeout(limit, answer).await;
-            let answer = answer.unwrap_or_else(|_| Err(format!("no answer in {limit:?}")));
+            let answer = answer.unwrap_or_else(|_| Err(format!("no response within {limit:?}")));
             this.answered(&key, &node, number, answer);
         };
         dial.boxed().shared()
@@ -213,10 +213,10 @@ impl NodeProber {
         let before = outcome.before.unwrap_or(0);
         match &outcome.reason {
             Some(reason) if before == 0 => {
-                tracing::warn!(stable_egress = %key, node, reason, "Node cannot be reached");
+                tracing::warn!(stable_egress = %key, node, reason, "Node unreachable");
             }
             None if before > 0 => {
-                tracing::info!(stable_egress = %key, node, failures = before, "Node can be reached again");
+                tracing::info!(stable_egress = %key, node, failures = before, "Node reachable again");
             }
             _ => {}
         }
@@ -230,7 +230,7 @@ impl NodeProber {
     }
 }
 
-/// From the beginning of one probe to the next: a probe never overtakes the one before.
+/// From the start of one probe to the next: a probe never overtakes the previous one.
 fn pause(settings: &egress::ProbeSpec) -> Duration {
     settings.interval.0.max(settings.timeout.0)
 }

@@ -1,6 +1,6 @@
-//! What a StableEgress is now: who serves, who could, and why not.
+//! State of a StableEgress: the gateway, the candidates, and problems.
 //!
-//! `gateway_available` says what the condition Available says. It must never be 1 for any other reason.
+//! `gateway_available` equals the condition Available. It must never be 1 for any other reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::show::{self, Metric, Sample};
 use super::{EgressCounters, Occurrence};
 use crate::world::{CandidateNode, LabelState, NodeReady, Observed, Plan};
 
-/// A StableEgress as it was last decided on.
+/// A StableEgress as of its last decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct EgressSnapshot {
     available: bool,
@@ -38,17 +38,17 @@ struct NodePicture {
 const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     Metric {
         name: "aplomb_egress_gateway_available",
-        help: "Whether traffic can leave through the floating IP, as far as can be seen from here",
+        help: "Whether traffic can leave through the floating IP, as seen by the operator",
         read: |seen| one(number(seen.available)),
     },
     Metric {
         name: "aplomb_egress_gateway_state",
-        help: "1 for the reason why the gateway is available or is not",
+        help: "1 for the current reason of the condition Available",
         read: |seen| vec![(vec![("reason", seen.reason.as_str())], 1.0)],
     },
     Metric {
         name: "aplomb_egress_gateway_active",
-        help: "1 for the node that is the gateway, with the address that traffic leaves from",
+        help: "1 for the gateway node, with the egress address",
         read: |seen| {
             let active = seen.active.iter();
             let labels = active.map(|(node, ip)| vec![("node", &**node), ("egress_ip", &**ip)]);
@@ -62,12 +62,12 @@ const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     },
     Metric {
         name: "aplomb_egress_gateway_node_healthy",
-        help: "Whether a candidate or gateway is healthy by the signal that counts",
+        help: "Whether a candidate or gateway is healthy by the configured signal",
         read: |seen| by_node(seen, |node| node.healthy),
     },
     Metric {
         name: "aplomb_egress_candidates",
-        help: "Nodes that the selector chooses",
+        help: "Nodes that match spec.candidates",
         read: |seen| one(seen.candidates.into()),
     },
     Metric {
@@ -77,12 +77,12 @@ const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     },
     Metric {
         name: "aplomb_egress_provider_reachable",
-        help: "Whether the provider answered the last call about it",
+        help: "Whether the provider answered the last call for this object",
         read: |seen| maybe(seen.provider_reachable),
     },
     Metric {
         name: "aplomb_egress_labels_inconsistent",
-        help: "1 while Node and CiliumNode say different things about who is the gateway",
+        help: "1 while the gateway labels of Node and CiliumNode differ",
         read: |seen| maybe(seen.labels_consistent.map(|consistent| !consistent)),
     },
     Metric {
@@ -92,7 +92,7 @@ const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     },
     Metric {
         name: "aplomb_egress_last_move_timestamp_seconds",
-        help: "When the last move was over",
+        help: "When the last move ended",
         read: |seen| {
             let seconds = seen.last_move.iter();
             #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
@@ -128,10 +128,10 @@ fn by_node(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -> Vec
         .collect()
 }
 
-/// A StableEgress was decided on.
+/// A decision was made for a StableEgress.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayDecided<'a> {
-    /// What the decision was made from.
+    /// Input of the decision.
     pub world: &'a Observed,
     /// The decision.
     pub plan: &'a Plan,
@@ -152,14 +152,14 @@ impl Occurrence for GatewayDecided<'_> {
         let (reason, ready) = (&seen.reason, seen.ready_candidates);
         let why = condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
         if seen.available {
-            info!(stable_egress = %name, reason, node, ready, why, "Gateway is available");
+            info!(stable_egress = %name, reason, node, ready, why, "Egress gateway available");
         } else {
-            warn!(stable_egress = %name, reason, node, ready, why, "Gateway is not available");
+            warn!(stable_egress = %name, reason, node, ready, why, "Egress gateway not available");
         }
     }
 }
 
-/// A StableEgress is no more.
+/// A StableEgress was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayRemoved<'a> {
     /// Its name.
@@ -171,7 +171,7 @@ impl Occurrence for GatewayRemoved<'_> {
         let known = ledger.gateways.remove(self.name).is_some();
         ledger.tallies.remove(self.name);
         if known {
-            info!(stable_egress = %self.name, "No longer looked after");
+            info!(stable_egress = %self.name, "StableEgress deleted");
         }
     }
 }
@@ -180,7 +180,7 @@ fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
     plan.conditions.iter().find(|c| c.kind == kind)
 }
 
-/// What cannot be told is not shown.
+/// `None` if unknown, which is not exported.
 fn holds(plan: &Plan, kind: &str) -> Option<bool> {
     match condition(plan, kind)?.status {
         ConditionStatus::True => Some(true),

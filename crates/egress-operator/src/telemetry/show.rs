@@ -1,4 +1,4 @@
-//! How a map of pictures becomes the samples of a metric. Knows no metric.
+//! Renders a map of snapshots as samples of a metric. Independent of any particular metric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// One sample: its labels beside the one that names the object, and its value.
+/// One sample: its labels in addition to the object's name, and its value.
 pub(super) type Sample<'a, V> = (Vec<(&'static str, &'a str)>, V);
 
-/// A metric whose samples are read from a picture.
+/// A metric whose samples are read from a snapshot.
 pub(super) struct Metric<P: 'static, V: 'static> {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     pub(super) read: fn(&P) -> Vec<Sample<'_, V>>,
 }
 
-/// Shows gauges, `key` naming whose each one is.
+/// Renders gauges; `key` is the label that names the object.
 pub(super) fn gauges<P>(
     metrics: &[Metric<P, f64>],
     key: &'static str,
@@ -37,7 +37,7 @@ pub(super) fn gauges<P>(
     Ok(())
 }
 
-/// Shows counters, `key` naming whose each one is.
+/// Renders counters; `key` is the label that names the object.
 pub(super) fn counters<P>(
     metrics: &[Metric<P, u64>],
     key: &'static str,

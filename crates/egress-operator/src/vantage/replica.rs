@@ -1,8 +1,9 @@
-//! The controller that probes on every replica, leader or not, and keeps the replica's own Lease.
+//! The controller that probes nodes on every replica, leader or not, and maintains the replica's
+//! Lease.
 //!
-//! Its probes are those of the leader's decisions where the replica leads: they share a [`NodeProber`], so a
-//! node is probed once per interval by one process. It writes its own Lease, and deletes those of
-//! replicas that have said nothing for an hour; it writes nothing else.
+//! The leader's decisions use the same probes: both share a [`NodeProber`], so one process probes a
+//! node once per interval. The controller writes its own Lease, deletes Leases of replicas that
+//! have not reported for an hour, and writes nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,22 +26,22 @@ use crate::probe::NodeProber;
 
 /// Also the field manager.
 const NAME: &str = "egress-vantage";
-/// How often a report that says nothing new is renewed at most.
+/// Minimum interval between renewals of an unchanged report.
 const PACE: Duration = Duration::from_secs(10);
-/// When a replica that says nothing more is taken to be gone.
+/// A replica that has not reported for this long is gone.
 const GONE: Duration = Duration::from_secs(3600);
 
-/// Says which nodes a StableEgress probes, with their addresses.
+/// Returns the nodes to probe for a StableEgress, with their addresses.
 pub type ProbeTargetsFn = Arc<
     dyn Fn(&StableEgress, &Context<StableEgress>) -> Result<Vec<(String, Vec<IpAddr>)>>
         + Send
         + Sync,
 >;
 
-/// What the controller needs. Clones share what was said last.
+/// Dependencies of the controller. Clones share the last report.
 #[derive(Clone)]
 pub struct PeerReporter {
-    /// This replica, as its lease for leadership names it.
+    /// This replica, as on its leader-election lease.
     pub identity: String,
     /// The operator's namespace.
     pub namespace: String,
@@ -48,12 +49,12 @@ pub struct PeerReporter {
     pub prober: NodeProber,
     /// Wall time.
     pub clock: Clock,
-    /// Who is probed.
+    /// Nodes to probe.
     pub targets: ProbeTargetsFn,
     book: Arc<Mutex<Book>>,
 }
 
-/// What this replica found, and what it last said of it.
+/// Reachable nodes, and the last published report.
 #[derive(Default)]
 struct Book {
     found: BTreeMap<ObjectKey, Found>,
@@ -66,7 +67,7 @@ struct Found {
 }
 
 impl PeerReporter {
-    /// What the controller needs.
+    /// Dependencies of the controller.
     #[must_use]
     pub fn new(
         identity: &str,
@@ -105,12 +106,12 @@ impl Book {
         self.found.values().map(|found| found.interval).min()
     }
 
-    /// What is to be said now; `None` if it was said, and recently enough.
+    /// The report to publish now; `None` if it was published recently enough.
     fn news(&self, interval: Duration, now: Instant) -> Option<BTreeSet<ProbedNode>> {
         let reachable = self.reachable();
         let pace = interval.max(PACE);
         let said = self.said.as_ref().is_some_and(|(at, said)| {
-            // Passes come an interval apart, give or take: one that is a moment early must not leave
+            // Reconciles are about one interval apart: one that runs slightly early must not leave
             // the report to the next.
             *said == reachable && now.duration_since(*at) < pace - pace / 10
         });
@@ -128,7 +129,7 @@ pub fn scope(namespace: &str) -> Scope {
     }
 }
 
-/// The controller. What `PeerReporter::targets` reads of caches must be watched beside it.
+/// The controller. The kinds whose caches `PeerReporter::targets` reads must be watched too.
 #[must_use]
 pub fn controller(shared: PeerReporter) -> Controller<StableEgress> {
     let leases = scope(&shared.namespace);
@@ -138,7 +139,7 @@ pub fn controller(shared: PeerReporter) -> Controller<StableEgress> {
     };
     Controller::new(NAME, pass)
         .everywhere()
-        // Reports are read when a decision needs them, and wake nobody.
+        // Reports are read when a decision needs them, and trigger no reconcile.
         .watches::<Lease>(leases, Predicate::comparing(|_, _| true), |_, _| Vec::new())
 }
 
@@ -164,15 +165,15 @@ impl PeerReporter {
         }
         let alive = cx.cache::<StableEgress>()?;
         self.book().found.retain(|key, _| alive.get(key).is_some());
-        // Probes go on whether or not anybody hears of them.
+        // Probes continue even if reports cannot be published.
         if let Err(error) = self.publish(cx, began).await {
-            tracing::warn!(%error, "Cannot say which nodes are reached from here");
+            tracing::warn!(%error, "Failed to publish reachability report");
         }
         if !probes {
             return Ok(Action::Settled);
         }
         let due = self.prober.due(&key, &health.probe, Instant::now());
-        // Nobody to probe yet: whoever comes is found an interval later.
+        // No nodes to probe yet: check again after an interval.
         let due = due.unwrap_or(health.probe.interval.0);
         Ok(Action::Recheck(due.max(Duration::from_millis(100))))
     }
@@ -196,7 +197,7 @@ impl PeerReporter {
         self.tidy(cx, leases).await
     }
 
-    /// Applies the report, which also makes its Lease: nobody else does.
+    /// Applies the report and creates its Lease if needed. This replica is its only writer.
     async fn say(&self, cx: &Context<StableEgress>, report: &ReachabilityReport) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(cx.client(), &self.namespace);
         let params = PatchParams::apply(NAME).force();
@@ -205,7 +206,7 @@ impl PeerReporter {
         Ok(())
     }
 
-    /// Takes the own report back, since nothing is probed any more.
+    /// Deletes this replica's report, since nothing is probed any more.
     async fn withdraw(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let own = ObjectKey::new(Some(&self.namespace), &name(&self.identity));
         self.book().said = None;
@@ -215,7 +216,7 @@ impl PeerReporter {
         Ok(())
     }
 
-    /// Removes the reports of replicas that are gone.
+    /// Deletes the reports of replicas that are gone.
     async fn tidy(&self, cx: &Context<StableEgress>, leases: &Cache<Lease>) -> Result<()> {
         let now = self.clock.now();
         for lease in leases.list() {
@@ -230,7 +231,7 @@ impl PeerReporter {
     }
 }
 
-/// Deletes a Lease, unless somebody was first or it has come to life again.
+/// Deletes a Lease, unless it was deleted or renewed meanwhile.
 async fn remove(cx: &Context<StableEgress>, key: &ObjectKey) -> Result<()> {
     match cx.delete_other::<Lease>(key).await {
         Err(error) if error.class() == ErrorClass::Conflict => Ok(()),
@@ -266,7 +267,7 @@ mod tests {
     async fn what_changed_is_said_at_once_and_the_rest_every_ten_seconds() {
         let interval = Duration::from_secs(5);
         let (mut book, now) = (book(&["node-1"]), Instant::now());
-        let said = book.news(interval, now).expect("never said");
+        let said = book.news(interval, now).expect("never reported");
         book.said = Some((now, said));
         assert_eq!(book.news(interval, now + interval), None);
         assert!(book.news(interval, now + 2 * interval).is_some());

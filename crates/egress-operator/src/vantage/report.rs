@@ -1,6 +1,6 @@
-//! What a replica says of the nodes it reaches, and how that is written in a Lease.
+//! A replica's report of reachable nodes, and its encoding in a Lease.
 //!
-//! Pure: time comes in, and nothing is read or written.
+//! Pure: the caller passes the time, and nothing is read or written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,36 +12,36 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use sha2::{Digest, Sha256};
 
-/// What the names of the Leases begin with.
+/// Name prefix of the Leases.
 const NAME: &str = "aplomb-egress-vantage-";
-/// On the Leases, so that no others have to be watched.
+/// Label of the Leases, to select them in watches.
 pub(super) const LABEL: &str = "egress.aplomb.dev/vantage";
-/// The nodes that are reached, as `<StableEgress>/<node>`, separated by commas.
+/// The reachable nodes, as `<StableEgress>/<node>`, separated by commas.
 const REACHABLE: &str = "egress.aplomb.dev/reachable";
-/// How much of them is said: an object's annotations may hold 256 KiB in all.
+/// Maximum length of the annotation: all annotations of an object together may hold 256 KiB.
 const MOST: usize = 128 * 1024;
-/// A report counts for so many intervals, and at least for so long.
+/// A report is valid for this many intervals, but at least for `AT_LEAST`.
 const INTERVALS: u32 = 3;
 const AT_LEAST: Duration = Duration::from_secs(15);
 
 /// A StableEgress and a node that it probes: two of them may probe a node at different ports.
 pub(super) type ProbedNode = (String, String);
 
-/// Which nodes one replica reaches.
+/// The nodes that one replica reaches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReachabilityReport {
     /// The replica.
     pub identity: String,
-    /// When it said so, by its clock.
+    /// Time of the report, by the replica's clock.
     pub at: Timestamp,
-    /// For how long that counts.
+    /// Validity period.
     pub valid: Duration,
-    /// Which it reaches.
+    /// The nodes that it reaches.
     pub(super) reachable: BTreeSet<ProbedNode>,
 }
 
 impl ReachabilityReport {
-    /// What `identity` has to say at `at`, probing every `interval`.
+    /// The report of `identity` at `at`, with probes every `interval`.
     pub(super) fn new(
         identity: &str,
         at: Timestamp,
@@ -49,7 +49,7 @@ impl ReachabilityReport {
         reachable: BTreeSet<ProbedNode>,
     ) -> Self {
         let valid = (interval * INTERVALS).max(AT_LEAST);
-        // A Lease counts in whole seconds.
+        // A Lease has whole seconds.
         let valid = Duration::from_secs(valid.as_secs_f64().ceil() as u64);
         Self {
             identity: identity.to_owned(),
@@ -59,17 +59,17 @@ impl ReachabilityReport {
         }
     }
 
-    /// Whether it counts at `now`. One from the future is as doubtful as an old one.
+    /// Whether it is valid at `now`. A report from the future is not valid either.
     fn counts(&self, now: Timestamp) -> bool {
         now.duration_since(self.at).unsigned_abs() < self.valid
     }
 
-    /// How old it is at `now`; nothing if it is from the future.
+    /// Its age at `now`; zero if it is from the future.
     pub(super) fn age(&self, now: Timestamp) -> Duration {
         Duration::try_from(now.duration_since(self.at)).unwrap_or_default()
     }
 
-    /// The Lease that says it, in `namespace`.
+    /// The Lease of the report, in `namespace`.
     pub(super) fn lease(&self, namespace: &str) -> Lease {
         let metadata = ObjectMeta {
             name: Some(name(&self.identity)),
@@ -90,7 +90,7 @@ impl ReachabilityReport {
         }
     }
 
-    /// What is too long is cut: a node that is not named is one nobody vouches for.
+    /// A text that is too long is cut: nodes left out count as not reported.
     fn text(&self) -> String {
         let mut text = String::new();
         for (egress, node) in &self.reachable {
@@ -103,7 +103,7 @@ impl ReachabilityReport {
         text
     }
 
-    /// What a Lease says; nothing if it is no report.
+    /// Reads a report from a Lease; `None` if it does not contain one.
     pub(super) fn read(lease: &Lease) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
         let said = lease.metadata.annotations.as_ref()?.get(REACHABLE)?;
@@ -119,7 +119,7 @@ impl ReachabilityReport {
     }
 }
 
-/// The name of the Lease of a replica. Identities may hold what names may not.
+/// The name of a replica's Lease. An identity may contain characters that are invalid in a name.
 pub(super) fn name(identity: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let fits = identity.len() <= 200
@@ -134,7 +134,7 @@ pub(super) fn name(identity: &str) -> String {
     format!("{NAME}{}", hash.collect::<String>())
 }
 
-/// What the replicas say.
+/// The reports of all replicas.
 #[must_use]
 pub fn reports(leases: &Cache<Lease>) -> Vec<ReachabilityReport> {
     let leases: Vec<Arc<Lease>> = leases.list();
@@ -144,7 +144,7 @@ pub fn reports(leases: &Cache<Lease>) -> Vec<ReachabilityReport> {
         .collect()
 }
 
-/// Whether another replica than `own` says, recently enough, that it reaches `node`, as the
+/// Whether a replica other than `own` has a valid report that it reaches `node`, as the
 /// StableEgress `egress` probes it.
 #[must_use]
 pub fn disputed(
@@ -182,7 +182,7 @@ mod tests {
     fn a_replica_that_reaches_the_node_disputes_the_failure() {
         assert!(disputed_at(&[report("b", 0, "node-1")], 1));
         assert!(!disputed_at(&[report("b", 0, "node-2")], 1), "another node");
-        assert!(!disputed_at(&[], 1), "nobody else");
+        assert!(!disputed_at(&[], 1), "no other replica");
     }
 
     #[test]

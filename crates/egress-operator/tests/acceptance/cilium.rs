@@ -1,5 +1,5 @@
-//! Promise: Cilium learns of a move also when the agent of the old gateway is dead: the label goes from
-//! its CiliumNode, not only from its Node.
+//! Guarantee: Cilium learns of a move even if the agent of the old gateway is dead: the label is
+//! removed from its CiliumNode, not only from its Node.
 
 use std::sync::Arc;
 
@@ -60,12 +60,12 @@ pub async fn install(lab: &Lab, count: usize) {
     }
 }
 
-/// The agents: each copies the labels of its own Node to its CiliumNode, while it lives.
+/// The agents: each copies the labels of its own Node to its CiliumNode, while it runs.
 async fn agents(lab: Lab) {
     let (sender, mut changes) = unbounded_channel();
     lab.cluster.server().on_commit(Arc::new(move |change| {
         if change.key.resource.resource == "nodes" {
-            // Nobody listens any more when the world ends.
+            // The receiver is gone at the end of the simulation.
             drop(sender.send((change.key.name.clone(), change.new.clone())));
         }
     }));
@@ -77,7 +77,7 @@ async fn agents(lab: Lab) {
             .pointer("/metadata/labels")
             .and_then(|it| it.get(GATEWAY));
         let patch = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: value } } }));
-        // One that is gone has nothing to copy to.
+        // A deleted CiliumNode cannot be patched.
         drop(
             cilium_nodes(&lab)
                 .patch(&name, &PatchParams::default(), &patch)
@@ -94,19 +94,19 @@ fn the_label_of_a_dead_gateway_goes_from_its_cilium_node_too() {
         let world = async {
             let _replica = lab.settled(3, &probing()).await;
             let mirrored = || seen.only(WEB) == Some(nodes::name(0));
-            until(seconds(5), "Cilium knows the gateway", mirrored).await;
+            until(seconds(5), "CiliumNodes show the gateway", mirrored).await;
             assert_eq!(lab.condition(WEB, "LabelsConsistent").status, "True");
             sleep(seconds(60)).await;
             let began = Instant::now();
             lab.kill(0);
             lab.serves(1, seconds(60)).await;
             let moved = || seen.only(WEB) == Some(nodes::name(1));
-            until(seconds(2), "Cilium knows the new gateway", moved).await;
+            until(seconds(2), "CiliumNodes show the new gateway", moved).await;
             println!(
-                "dead agent: Cilium sees the new gateway alone after {:.1?}",
+                "dead agent: CiliumNodes show only the new gateway after {:.1?}",
                 began.elapsed()
             );
-            assert_eq!(seen.most(WEB), 1, "never two");
+            assert_eq!(seen.most(WEB), 1, "never two nodes");
             let consistent = || lab.condition(WEB, "LabelsConsistent").status == "True";
             until(seconds(5), "consistent", consistent).await;
         };
@@ -114,7 +114,8 @@ fn the_label_of_a_dead_gateway_goes_from_its_cilium_node_too() {
     });
 }
 
-/// A stale label appears on the third CiliumNode while so many Nodes are there: it goes within 2 s.
+/// A stale label appears on the third CiliumNode while this many Nodes exist: it is removed within
+/// 2 s.
 fn a_stale_label_goes(with_nodes: usize) {
     on_box(1, move |lab| async move {
         install(&lab, 3).await;

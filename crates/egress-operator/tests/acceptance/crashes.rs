@@ -1,8 +1,9 @@
-//! Promise: wherever the operator crashes during a failover, it converges: the floating IP ends where
-//! status says it is, and that node alone has the label.
+//! Guarantee: wherever the operator crashes during a failover, it converges: the floating IP ends
+//! up where the status shows it, and only that node has the label.
 //!
-//! A run is recorded first. Each of its effects, a write to the API server or a call to the provider, is
-//! then a point at which the same world is run again with a crash before and after it.
+//! A run is recorded first. Each of its effects, a write to the API server or a call to the
+//! provider, is then a point at which the same simulation is repeated with a crash before and after
+//! it.
 
 use std::time::Duration;
 
@@ -18,18 +19,18 @@ use crate::nodes;
 use crate::operator::Replica;
 use crate::sight::Labelled;
 
-/// What becomes of a run, to be compared with what should.
+/// The end state of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Who holds the floating IP.
+    /// The server that holds the floating IP.
     pub holder: Option<u64>,
-    /// Who has the label.
+    /// The nodes with the label.
     pub labelled: Vec<String>,
-    /// What status says.
+    /// The active node in the status.
     pub active: Option<String>,
     pub server: Option<i64>,
     pub available: String,
-    /// How many floating IPs there are.
+    /// How many floating IPs exist.
     pub floating_ips: usize,
 }
 
@@ -46,7 +47,7 @@ impl End {
         }
     }
 
-    /// As it should be when a node serves.
+    /// The expected end state when node `number` serves.
     pub fn on(number: usize) -> Self {
         let server = nodes::server(number);
         Self {
@@ -60,7 +61,7 @@ impl End {
     }
 }
 
-/// The effects of a failover, from its beginning to a minute after it.
+/// The effects of a failover, from its start to a minute after it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     first: u64,
@@ -90,7 +91,7 @@ impl Failure {
     }
 }
 
-/// A failover with an optional crash and an optional fault. Where it ended, and its effects.
+/// A failover with an optional crash and an optional fault. Returns the end state and the effects.
 async fn failover(
     lab: Lab,
     failure: Failure,
@@ -117,7 +118,7 @@ async fn failover(
     (End::of(&lab), Stretch { first, last }, effects.collect())
 }
 
-/// Whether an effect is about the move, and not a renewal of a lease that is made all the time.
+/// Whether an effect belongs to the move, and is not a periodic lease renewal.
 fn matters(effect: &str) -> bool {
     !effect.contains("/aplomb-egress") || effect.contains("vantage")
 }
@@ -133,7 +134,7 @@ fn number(effect: &str) -> Option<u64> {
         .ok()
 }
 
-/// A failover in one world or the other; where it ended, and its effects.
+/// A failover with or without Cilium; returns the end state and the effects.
 type Run = fn(u64, Failure, Option<Crash>) -> (End, Stretch, Vec<String>);
 
 fn without_cilium(
@@ -144,7 +145,7 @@ fn without_cilium(
     on_box(seed, move |lab| failover(lab, failure, crash, None))
 }
 
-/// Where no agent lives to copy labels: what CiliumNodes carry, the operator wrote.
+/// No agent copies labels here: the labels of CiliumNodes were written by the operator.
 fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stretch, Vec<String>) {
     on_box(seed, move |lab| async move {
         cilium::install(&lab, 3).await;
@@ -155,12 +156,12 @@ fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stret
             Some(nodes::name(1)),
             "{failure:?}, {crash:?}"
         );
-        assert_eq!(seen.most(WEB), 1, "never two: {failure:?}, {crash:?}");
+        assert_eq!(seen.most(WEB), 1, "never two nodes: {failure:?}, {crash:?}");
         ended
     })
 }
 
-/// Runs it once without and then with a crash at each point; the points, and how many runs there were.
+/// Runs it without a crash, then with one at each point. Returns the points and the number of runs.
 fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
     let (end, stretch, effects) = run(seed, failure, None);
     assert_eq!(end, End::on(1), "without any crash");
@@ -189,7 +190,7 @@ fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end()
         let (points, runs) = crashed_everywhere(failure, 9, without_cilium);
         let points = points.len();
         println!(
-            "{failure:?}: {points} effects from the recorded trace, before and after each: {runs} crashes, all converged"
+            "{failure:?}: {points} effects, a crash before and after each: {runs} crashes, all converged"
         );
         assert!(points >= 8, "{points} effects are too few for a failover");
     }
@@ -202,13 +203,13 @@ fn a_crash_between_the_writes_to_nodes_and_cilium_nodes_changes_nothing_in_the_e
         let cilium = points.iter().filter(|it| it.contains("ciliumnodes"));
         let (all, cilium) = (points.len(), cilium.count());
         println!(
-            "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, before and after each: {runs} crashes, all converged"
+            "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, a crash before and after each: {runs} crashes, all converged"
         );
-        assert!(cilium >= 2, "one label goes and one comes: {points:?}");
+        assert!(cilium >= 2, "one label is removed and one added: {points:?}");
     }
 }
 
-/// A fault of the first Assign, unless more is said.
+/// A fault of the first Assign; `with` overrides its fields.
 fn assign(with: &Value) -> Fault {
     let path = "/floating_ips/*/actions/assign";
     let mut fault = json!({ "method": "POST", "path": path, "times": 1 });
@@ -223,20 +224,20 @@ fn poll(with: &Value) -> Fault {
     serde_json::from_value(fault).expect("a fault")
 }
 
-/// Faults of the provider, each met once or for a while in the middle of a failover.
+/// Faults of the provider, each once or for a while during a failover.
 #[rustfmt::skip]
 fn troubles() -> Vec<(&'static str, Fault)> {
     vec![
         ("reply to Assign lost after it took effect", assign(&json!({ "reset": "after" }))),
-        ("Assign lost on its way", assign(&json!({ "reset": "before" }))),
-        ("Assign never answered, done", assign(&json!({ "hang": "after" }))),
-        ("Assign never answered, not done", assign(&json!({ "hang": "before" }))),
-        ("Assign done, answered with 500", assign(&json!({ "status": 500, "commit": true }))),
-        ("Assign answered with 504", assign(&json!({ "status": 504, "times": 5 }))),
+        ("Assign lost before it arrived", assign(&json!({ "reset": "before" }))),
+        ("Assign without response, applied", assign(&json!({ "hang": "after" }))),
+        ("Assign without response, not applied", assign(&json!({ "hang": "before" }))),
+        ("Assign applied, response is 500", assign(&json!({ "status": 500, "commit": true }))),
+        ("response to Assign is 504", assign(&json!({ "status": 504, "times": 5 }))),
         ("polls fail for a while", poll(&json!({ "status": 503 }))),
         ("polls lost", poll(&json!({ "reset": "after" }))),
         ("action fails once", assign(&json!({ "action": { "fail": "action_failed" } }))),
-        ("action fails, but did it", assign(&json!({ "action": { "fail": "action_failed", "takes_effect": true } }))),
+        ("action reports failure but is applied", assign(&json!({ "action": { "fail": "action_failed", "takes_effect": true } }))),
         ("action stays running without a lock", assign(&json!({ "action": { "stuck": true, "locks": false } }))),
         ("server locked for a while", assign(&json!({ "code": "locked", "times": 20 }))),
         ("provider conflicts", assign(&json!({ "code": "conflict", "times": 3 }))),
@@ -251,7 +252,7 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
             let fault = fault.clone();
             let code = fault.code.clone().unwrap_or_default();
             let (end, ..) = on_box(4, move |lab| failover(lab, failure, None, Some(fault)));
-            // The lock that lasts is held against the first candidate.
+            // The lock that lasts affects the first candidate.
             let locked = ["locked", "conflict"].contains(&&*code);
             let fits = end == End::on(1) || (locked && end == End::on(2));
             assert!(fits, "{what}, {failure:?}: {end:?}");
@@ -279,7 +280,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         assert_eq!(
             lab.labelled.only(WEB),
             Some(nodes::name(0)),
-            "the old one keeps its label"
+            "the old node keeps its label"
         );
         let mut actions = lab.hetzner.state().actions;
         actions
@@ -291,7 +292,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         });
         // Whichever of the two is tried next.
         let serves = || lab.is_serving(1) || lab.is_serving(2);
-        until(seconds(20), "another serves", serves).await;
+        until(seconds(20), "another node serves", serves).await;
     });
 }
 
@@ -307,11 +308,11 @@ fn a_candidate_whose_server_is_gone_is_passed_over() {
         });
         lab.nodes.cordon(0, true).await;
         let took = lab.serves(2, seconds(30)).await;
-        println!("the next candidate's server is gone: the one after it serves after {took:.1?}");
+        println!("the next candidate's server was deleted: the one after it serves after {took:.1?}");
     });
 }
 
-/// A crash in the middle of each trouble.
+/// A crash in the middle of each fault.
 #[test]
 #[ignore = "every trouble with every crash; make proof runs it"]
 fn troubles_and_crashes_together_are_survived() {
@@ -341,7 +342,7 @@ fn troubles_and_crashes_together_are_survived() {
     );
 }
 
-/// That nothing is repeated for ever: a day after a failover the provider is only looked at.
+/// Nothing is repeated without end: a day after a failover the provider receives only reads.
 #[test]
 fn after_a_failover_there_is_nothing_left_to_do() {
     on_box(4, |lab| async move {
@@ -362,7 +363,7 @@ fn after_a_failover_there_is_nothing_left_to_do() {
     });
 }
 
-/// Starting it is as safe as a failover.
+/// Startup is as safe as a failover.
 #[test]
 fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
     let start = |crash: Option<Crash>| {

@@ -1,5 +1,5 @@
-//! Promise: who leads makes no difference to a grace, and a leader that cannot reach a node which the
-//! standby reaches does not move away from it.
+//! Guarantee: a change of leader does not affect a grace period, and a leader that cannot reach a
+//! node which the standby reaches does not move away from it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::moves::{probing, some_time};
 use crate::nodes;
 use crate::operator::Replica;
 
-/// How long a grace of a minute takes if the leader is lost in the middle of it.
+/// How long a grace period of a minute takes if the leader is lost in the middle of it.
 async fn grace(lab: Lab, survives: bool) -> Duration {
     let spec = json!({ "graces": { "unhealthy": "60s", "surviveRestart": survives } });
     let first = lab.settled(3, &spec).await;
@@ -28,10 +28,10 @@ async fn grace(lab: Lab, survives: bool) -> Duration {
 #[test]
 fn a_grace_goes_on_under_the_next_leader() {
     let took = on_box(1, |lab| grace(lab, true));
-    println!("grace of 60 s, leader lost after 30 s: moved after {took:.1?}");
+    println!("grace period of 60 s, leader lost after 30 s: moved after {took:.1?}");
     assert!((seconds(60)..=seconds(62)).contains(&took), "{took:?}");
     let off = on_box(1, |lab| grace(lab, false));
-    println!("the same where graces do not survive: {off:.1?}");
+    println!("the same if grace periods do not survive: {off:.1?}");
     assert!((seconds(95)..=seconds(115)).contains(&off), "{off:?}");
 }
 
@@ -48,7 +48,7 @@ fn a_node_that_recovered_while_nobody_led_is_not_left() {
         drop(first);
         lab.nodes.ready(0, "True").await;
         sleep(seconds(120)).await;
-        assert!(lab.is_serving(0), "a fresh failing signal is needed to act");
+        assert!(lab.is_serving(0), "a move needs a fresh failing signal");
     });
 }
 
@@ -59,13 +59,13 @@ fn a_leader_that_is_cut_off_asks_the_standby_before_it_moves() {
         let _second = Replica::start(&lab, "second");
         sleep(seconds(60)).await;
         lab.reach.blind("first", nodes::address(0));
-        throughout(seconds(300), "the gateway stays", || lab.is_serving(0)).await;
-        // When the standby cannot reach it either, it is dead.
+        throughout(seconds(300), "the gateway remains", || lab.is_serving(0)).await;
+        // When the standby cannot reach it either, it counts as dead.
         let began = Instant::now();
         lab.reach.silence(nodes::address(0), true);
         lab.serves(1, seconds(60)).await;
         let took = began.elapsed();
-        println!("dead for both replicas: left after {took:.1?}");
+        println!("unreachable for both replicas: moved after {took:.1?}");
         assert!(took < seconds(30), "{took:?}");
     });
     let alone = on_box(1, |lab| async move {
@@ -76,7 +76,7 @@ fn a_leader_that_is_cut_off_asks_the_standby_before_it_moves() {
     });
     assert!(
         alone < seconds(30),
-        "with nobody to ask it moves: {alone:?}"
+        "without other replicas it moves: {alone:?}"
     );
 }
 

@@ -1,5 +1,5 @@
-//! Promise: whatever keeps traffic from leaving through the floating IP, Available is False with the
-//! reason within one resync, and True again when it is gone.
+//! Guarantee: whatever prevents traffic from leaving through the floating IP, Available is False
+//! with the reason within one resync, and True again once it is fixed.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::moves::{assigns, some_time};
 use crate::nodes;
 use crate::operator::Replica;
 
-/// A resync is 30 s and up to a tenth later.
+/// A resync is 30 s plus up to a tenth as jitter.
 const RESYNC: Duration = Duration::from_secs(34);
 
-/// Waits until Available is False for this reason; and that the metric says so too.
+/// Waits until Available is False with this reason, in the condition and in the metric.
 async fn unavailable(lab: &Lab, replica: &Replica, reason: &str) {
     let shown = || {
         let available = lab.condition(WEB, "Available");
@@ -83,7 +83,7 @@ fn a_provider_that_is_down_is_said() {
             let hangs = fault.hang.is_some();
             lab.hetzner.fault(fault);
             if hangs {
-                // A call that is not answered is given up after this.
+                // Deadline of a call that gets no response.
                 sleep(seconds(5)).await;
             }
             unavailable(&lab, &replica, reasons::PROVIDER_UNREACHABLE).await;

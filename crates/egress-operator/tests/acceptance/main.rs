@@ -1,6 +1,5 @@
-//! What the egress operator promises, each promise a test on the box in virtual time, with a provider
-//! and nodes that are simulated. Real time is printed and asserted nowhere; `make egress` shows the
-//! figures.
+//! Guarantees of the egress operator, one test each, in virtual time with a simulated API server,
+//! provider and nodes. Real time is printed and asserted nowhere; `make egress` shows the figures.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 

@@ -1,5 +1,6 @@
-//! Promise: the floating IP leaves a node that is in trouble within its grace and two seconds, a dead one
-//! within half a minute where it is probed every five seconds, and every stage of it is timed.
+//! Guarantee: the floating IP leaves an unhealthy node within its grace period and two seconds, a
+//! dead one within half a minute if probed every five seconds, and every stage of the move is
+//! timed.
 
 use std::time::Duration;
 
@@ -11,28 +12,29 @@ use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, until};
 use crate::nodes;
 use crate::operator::Replica;
 
-/// What a move may take beside its grace.
+/// Maximum duration of a move in addition to its grace period.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Probes every 5 s and gives up after 3 failures.
+/// Probes every 5 s, with a threshold of 3 failures.
 pub fn probing() -> Value {
     json!({ "health": { "signal": "probe", "probe": { "interval": "5s", "timeout": "2s", "failures": 3 } } })
 }
 
-/// A moment that is in no step with anything, and another for each seed.
+/// Waits for a random time that depends on the seed, so that it is not aligned with any interval.
 pub async fn some_time(lab: &Lab) {
     let mut rng = fastrand::Rng::with_seed(lab.cluster.seed());
     sleep(Duration::from_millis(rng.u64(60_000..120_000))).await;
 }
 
-/// A node dies: nothing answers, its kubelet is silent, and the control plane notices that late.
+/// A node dies: it does not respond, its kubelet stops, and the control plane notices late.
 pub async fn dies(lab: &Lab, number: usize) {
     lab.reach.silence(nodes::address(number), true);
     sleep(seconds(40)).await;
     lab.nodes.ready(number, "Unknown").await;
 }
 
-/// How long after the death of the gateway the floating IP was on another node, and that served.
+/// Time from the death of the gateway until the floating IP was on another node, and until that
+/// node served.
 async fn death(lab: Lab, spec: Value) -> (Duration, Duration) {
     let replica = lab.settled(3, &spec).await;
     some_time(&lab).await;
@@ -52,7 +54,7 @@ async fn death(lab: Lab, spec: Value) -> (Duration, Duration) {
     times
 }
 
-/// That status and the histogram have every stage of the last move.
+/// Asserts that status and histogram have every stage of the last move.
 fn timed(lab: &Lab, replica: &Replica, cause: MoveCause) {
     let moved = lab.status(WEB).last_move.expect("there was a move");
     assert_eq!(moved.cause, cause);
@@ -87,7 +89,7 @@ fn deaths(seeds: std::ops::Range<u64>, spec: fn() -> Value) -> Vec<(Duration, Du
 fn show(what: &str, times: &[(Duration, Duration)]) {
     let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
     println!(
-        "{what}: {} seeds, IP moved after {:.1?} (median), {:.1?} (worst); labelled after {:.1?}, {:.1?}",
+        "{what}: {} seeds, IP moved after {:.1?} (median), {:.1?} (worst); labeled after {:.1?}, {:.1?}",
         times.len(),
         median.0,
         worst.0,
@@ -109,7 +111,7 @@ fn a_dead_node_is_left_in_half_a_minute() {
         spec["graces"] = json!({ "unhealthy": "90s" });
         spec
     });
-    assert!(patient[0].0 > seconds(90), "a grace is kept: {patient:?}");
+    assert!(patient[0].0 > seconds(90), "a grace period is kept: {patient:?}");
 }
 
 #[test]
@@ -162,7 +164,7 @@ async fn moves_after(lab: Lab, event: Event, cause: MoveCause, grace: Duration) 
         sleep(grace - seconds(1)).await;
         assert!(
             lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(0)),
-            "{event:?}: in its grace"
+            "{event:?}: within its grace period"
         );
     }
     lab.serves(1, grace + seconds(60)).await;
@@ -208,7 +210,7 @@ fn a_gateway_that_recovers_in_its_grace_stays() {
             lab.nodes.ready(0, "True").await;
             sleep(seconds(60)).await;
         }
-        assert!(lab.is_serving(0), "each grace began anew");
+        assert!(lab.is_serving(0), "each grace period restarted");
     });
 }
 
@@ -221,11 +223,11 @@ fn a_label_that_somebody_took_away_comes_back_without_a_move() {
         lab.nodes.no_gateway(0).await;
         let took = lab.serves(0, seconds(10)).await;
         assert!(took <= MARGIN, "{took:?}");
-        assert_eq!(assigns(&lab), calls, "the floating IP was where it belongs");
+        assert_eq!(assigns(&lab), calls, "the floating IP was in the right place");
     });
 }
 
-/// How many Assigns the provider has seen.
+/// How many Assigns the provider has received.
 pub fn assigns(lab: &Lab) -> usize {
     let requests = lab.hetzner.requests();
     let assigns = requests

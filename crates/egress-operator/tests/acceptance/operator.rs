@@ -1,5 +1,5 @@
-//! A replica of the operator: a process of the world that can be crashed at any effect and frozen, whose
-//! calls to the provider are effects too.
+//! A replica of the operator: a simulated process that can be crashed at any effect and frozen,
+//! whose calls to the provider are effects too.
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use tower::{ServiceExt, service_fn};
 use crate::lab::{Lab, NAMESPACE};
 use crate::valve::Valve;
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics across restarts.
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -34,7 +34,7 @@ impl Replica {
         Self::with(lab, name, None)
     }
 
-    /// One whose token is in a file, for those that name no Secret.
+    /// A replica with a token file for StableEgress objects that name no Secret.
     pub fn with_token_file(lab: &Lab, name: &str, file: &Path) -> Self {
         Self::with(lab, name, Some(file.to_owned()))
     }
@@ -66,7 +66,7 @@ impl Replica {
         }
     }
 
-    /// Its metrics as they are scraped, the runtime's and its own.
+    /// Its metrics as a scrape returns them, of the runtime and the operator.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         self.egress.register(&mut registry);

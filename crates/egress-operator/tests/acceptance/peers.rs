@@ -1,5 +1,5 @@
-//! What others would have read: clients that look at the floating IP twice for every event of a node,
-//! counted from the simulator's log of requests.
+//! A baseline for comparison: clients that read the floating IP twice for every event of a node,
+//! counted from the simulator's request log.
 
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ impl View for Name {
     }
 }
 
-/// Reads twice for each event of a node, for so long. How many events, reads and refusals there were.
+/// Reads twice for each event of a node for `time`. Returns the number of events, reads and
+/// refusals.
 async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize, usize) {
     for number in 0..count {
         lab.nodes.create(&nodes::node(number, None)).await;
@@ -34,7 +35,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
     let hub = InformerSet::new(lab.cluster.plain_client("peer"), Telemetry::default());
     let (sender, mut events) = unbounded_channel();
     let watch = hub.watch::<Name>(Scope::default());
-    // Nobody reads it any more when the world ends.
+    // The receiver is gone at the end of the simulation.
     watch.listen(move |_| sender.send(()).unwrap_or_default());
     let _tasks = hub.start(&Tasks::on_runtime());
     sleep(2 * BEAT).await;
@@ -68,8 +69,8 @@ fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
     reads
 }
 
-/// Shows both peers: in the world of `count` nodes, and in one with an event every 2.5 s. Their reads an
-/// hour.
+/// Prints both baselines: with `count` nodes, and with an event every 2.5 s. Returns their reads
+/// per hour.
 pub fn show(count: usize, time: Duration) -> (f64, f64) {
     let busy = an_hour("two reads per node event", count, time);
     let story = an_hour("the same, an event every 2.5 s", 4, seconds(3600));

@@ -1,5 +1,5 @@
-//! Promise: a gateway that works keeps its label until another node is known to hold the floating IP,
-//! however often the provider refuses. Somebody who sees every version of every Node holds it to that.
+//! Guarantee: a working gateway keeps its label until another node is known to hold the floating
+//! IP, however often the provider refuses. Checked on every version of every Node.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::lab::{Lab, WEB, floating_ip, on_box, seconds};
 use crate::moves::{assigns, some_time};
 use crate::nodes;
 
-/// How a provider refuses every Assign.
+/// The ways in which the provider refuses every Assign.
 fn refusals() -> Vec<Fault> {
     let all = |code: Option<&str>, status| Fault {
         method: Some("POST".to_owned()),
@@ -30,7 +30,8 @@ fn refusals() -> Vec<Fault> {
     ]
 }
 
-/// Five minutes of refusals, then none. How long nobody had the label, and how many Assigns were sent.
+/// Five minutes of refusals, then none. Returns how long no node had the label, and how many
+/// Assigns were sent.
 async fn refused(lab: Lab, fault: Fault) -> (Duration, usize) {
     let throttled = fault.code.as_deref() == Some("rate_limit_exceeded");
     let _replica = lab.settled(3, &json!({})).await;
@@ -47,11 +48,11 @@ async fn refused(lab: Lab, fault: Fault) -> (Duration, usize) {
     let calls = lab.hetzner.requests().len() - calls;
     assert!(
         throttled || calls < 200,
-        "{calls} calls in 5 min are paid by all who share the token"
+        "{calls} calls in 5 min count for all users of the token"
     );
     lab.hetzner.clear_faults(None);
     lab.serves(1, seconds(15)).await;
-    assert_eq!(lab.labelled.most(WEB), 1, "never two");
+    assert_eq!(lab.labelled.most(WEB), 1, "never two nodes");
     (lab.labelled.none(WEB), tried)
 }
 
@@ -63,7 +64,7 @@ fn a_planned_move_that_is_refused_costs_the_old_gateway_nothing() {
         println!(
             "Assign refused with {how:?} for 5 min: {tried} tries, then no label for {none:?}"
         );
-        // Every 5 s at the least, and never more than the tokens that flow in.
+        // At least every 5 s, and never more than the refill of the bucket.
         assert!((50..=300).contains(&tried), "{tried}");
         assert!(none < seconds(1), "{none:?}");
     }
@@ -78,7 +79,7 @@ fn on_a_successful_move_two_never_have_the_label() {
             some_time(&lab).await;
             lab.nodes.cordon(0, true).await;
             lab.serves(1, seconds(15)).await;
-            assert_eq!(lab.labelled.most(WEB), 1, "never two");
+            assert_eq!(lab.labelled.most(WEB), 1, "never two nodes");
             lab.labelled.none(WEB)
         });
         times.push(none);

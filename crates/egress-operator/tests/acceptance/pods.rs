@@ -1,5 +1,5 @@
-//! Promise: a pod that prepares a node is heard at once, also when it stops being one; other pods are
-//! not heard at all.
+//! Guarantee: a change of a pod that prepares a node is seen at once, also when it stops preparing
+//! it; other pods trigger nothing.
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -13,7 +13,7 @@ use crate::quiet::reconciles;
 
 const ELSEWHERE: &str = "elsewhere";
 
-/// Shorter than a resync, longer than a pass.
+/// Shorter than a resync, longer than a reconcile.
 const MOMENT: u64 = 3;
 
 /// A pod on the node with this number.
@@ -74,7 +74,7 @@ const OTHER_NAMESPACE: Prepares = Prepares {
     ..OURS
 };
 
-/// One candidate that a pod prepares, and two pods that prepare nothing. Right after a look.
+/// One candidate with a pod that prepares it, and two unrelated pods. Returns right after a read.
 async fn settled(lab: &Lab) -> Replica {
     let namespaces: Api<Namespace> = Api::all(lab.user());
     let elsewhere = serde_json::from_value(json!({ "metadata": { "name": ELSEWHERE } }));
@@ -119,7 +119,7 @@ fn a_pod_that_prepares_is_heard_at_once() {
         let before = reconciles(&replica);
         OURS.ready(&lab, false).await;
         sleep(seconds(MOMENT)).await;
-        assert!(reconciles(&replica) > before, "it is no longer Ready");
+        assert!(reconciles(&replica) > before, "it stopped being Ready");
         assert_eq!(reason(&lab), "GatewayUnprepared");
         OURS.ready(&lab, true).await;
         sleep(seconds(MOMENT)).await;
@@ -134,7 +134,7 @@ fn a_pod_that_loses_the_label_is_heard_for_what_it_was() {
         let before = reconciles(&replica);
         OURS.labels(&lab, json!({ "app": null })).await;
         sleep(seconds(MOMENT)).await;
-        assert!(reconciles(&replica) > before, "it prepares no longer");
+        assert!(reconciles(&replica) > before, "it no longer prepares the node");
         assert_eq!(reason(&lab), "GatewayUnprepared");
         OURS.labels(&lab, json!({ "app": "egress-host" })).await;
         sleep(seconds(MOMENT)).await;

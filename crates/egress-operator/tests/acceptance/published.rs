@@ -1,5 +1,5 @@
-//! The figures that docs/egress.md publishes: from what happens to the gateway until another node serves,
-//! with a budget and where others leave none of it.
+//! The figures that docs/egress.md publishes: from a failure of the gateway until another node
+//! serves, with available calls and with an exhausted rate limit.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ impl Event {
     }
 }
 
-/// The bucket is empty, and others call three times a second for the one token that comes back in it.
+/// The bucket is empty, and other clients call three times a second for the one token that it
+/// gains.
 fn starve(lab: &Lab) {
     let bucket = BucketState {
         name: SECRET.to_owned(),

@@ -1,5 +1,5 @@
-//! Promise: a quiet day costs next to nothing, whatever the kubelets write. Beside it, in the same output,
-//! two clients that react to every event of a node.
+//! Guarantee: a quiet day costs almost nothing, however often kubelets write. For comparison, two
+//! clients that react to every event of a node run too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use crate::operator::Replica;
 use crate::peers;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// How often a node beats.
+/// Heartbeat interval of a node.
 pub const BEAT: Duration = Duration::from_secs(10);
 
-/// Those that share a token: how many, how often each is looked at, and how many reads an hour that may
-/// cost.
+/// StableEgress objects that share a token: how many, their resync interval, and the allowed reads
+/// per hour.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     token: &'static str,
@@ -57,22 +57,22 @@ const GROUPS: [Group; 4] = [
     },
 ];
 
-/// What a quiet time cost.
+/// Cost of a quiet period.
 #[derive(Debug)]
 struct Cost {
-    /// Reads of each group in its worst hour.
+    /// Reads of each group in its busiest hour.
     reads: Vec<usize>,
-    /// Calls to the provider that are no reads.
+    /// Calls to the provider other than reads.
     writes: usize,
-    /// Writes to StableEgresses.
+    /// Writes to StableEgress objects.
     statuses: u64,
-    /// Events of nodes: those that were dropped, and those that were not.
+    /// Events of nodes that were dropped, and those that were not.
     noise: u64,
     passed: u64,
     reconciles: f64,
 }
 
-/// Names of the StableEgresses, with their groups.
+/// Names of the StableEgress objects, with their groups.
 fn egresses() -> Vec<(String, Group)> {
     let of = |group: &Group| {
         let group = *group;
@@ -102,7 +102,7 @@ async fn set_up(lab: &Lab, count: usize) {
     }
 }
 
-/// Counts the writes to StableEgresses.
+/// Counts the writes to StableEgress objects.
 fn status_writes(lab: &Lab) -> Arc<AtomicU64> {
     let count = Arc::new(AtomicU64::new(0));
     let counts = count.clone();
@@ -114,7 +114,7 @@ fn status_writes(lab: &Lab) -> Arc<AtomicU64> {
     count
 }
 
-/// Passes so far.
+/// Reconciles so far.
 pub fn reconciles(replica: &Replica) -> f64 {
     let metrics = replica.telemetry.text();
     let total = metrics.lines().filter(|line| {
@@ -125,7 +125,7 @@ pub fn reconciles(replica: &Replica) -> f64 {
         .sum()
 }
 
-/// So many hours with so many nodes, which beat or do not.
+/// Runs `hours` with `count` nodes, with or without heartbeats.
 async fn quiet(lab: Lab, count: usize, hours: u64) -> Cost {
     set_up(&lab, count).await;
     let replica = Replica::start(&lab, "first");
@@ -156,7 +156,7 @@ async fn quiet(lab: Lab, count: usize, hours: u64) -> Cost {
     }
 }
 
-/// Reads of each group in the worst of so many hours, and calls that are no reads in all of them.
+/// Reads of each group in its busiest hour, and all calls other than reads.
 async fn calls(lab: &Lab, hours: u64) -> (Vec<usize>, usize) {
     let mut last = lab.hetzner.requests().last().map_or(0, |it| it.n);
     let (mut reads, mut writes) = (vec![0; GROUPS.len()], 0);
@@ -176,7 +176,7 @@ async fn calls(lab: &Lab, hours: u64) -> (Vec<usize>, usize) {
     (reads, writes)
 }
 
-/// The world in which days are quiet.
+/// The settings of a quiet day.
 pub fn around(beats: bool) -> Around {
     let actors = Actors::none();
     let token = |group: &Group| (group.token.to_owned(), TOKEN.replace("q7Zp2m", group.token));
@@ -200,7 +200,7 @@ fn check(cost: &Cost, still: &Cost, count: usize, hours: u64) {
         cost.noise
     );
     assert_eq!(cost.passed, 0, "events of nodes that led to a reconcile");
-    assert_eq!(still.noise, 0, "without heartbeats there are no events");
+    assert_eq!(still.noise, 0, "without heartbeats no events arrive");
     assert_eq!(
         cost.reconciles, still.reconciles,
         "reconciles with and without heartbeats"
@@ -214,7 +214,7 @@ fn check(cost: &Cost, still: &Cost, count: usize, hours: u64) {
         assert!(*reads <= group.most, "{group:?}: {reads} reads in an hour");
         assert!(
             *reads * 10 >= group.most * 8,
-            "{group:?}: it is looked at: {reads}"
+            "{group:?}: the floating IP is read: {reads}"
         );
     }
 }
@@ -259,7 +259,7 @@ fn a_standby_reads_nothing() {
         sleep(seconds(60)).await;
         let before = lab.hetzner.requests().len();
         sleep(HOUR).await;
-        // It only looks after its own lease and report.
+        // The standby maintains only its own lease and report.
         assert_eq!(second.metric(&["aplomb_egress_gateway_available"]), None);
         lab.hetzner.requests().len() - before
     });

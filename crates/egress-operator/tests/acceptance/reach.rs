@@ -1,4 +1,4 @@
-//! Which nodes answer a probe, and from where.
+//! Which nodes respond to a probe, and from where.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,19 +9,19 @@ use aplomb_egress_operator::probe::NodeProbe;
 use futures::future::BoxFuture;
 use tokio::time::sleep;
 
-/// A network. Clones are the same one.
+/// A network. Clones share it.
 #[derive(Clone, Default)]
 pub struct Reach(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     silent: BTreeSet<IpAddr>,
-    /// Replicas that do not reach an address, though everybody else does.
+    /// Replicas that cannot reach an address that others reach.
     blind: BTreeSet<(String, IpAddr)>,
 }
 
 impl Reach {
-    /// Nobody gets an answer from this address any more, or all do again.
+    /// Makes an address unreachable for all, or reachable again.
     pub fn silence(&self, address: IpAddr, silent: bool) {
         let mut state = self.0.lock().unwrap();
         if silent {
@@ -31,13 +31,13 @@ impl Reach {
         }
     }
 
-    /// This replica gets no answer from it, though others do.
+    /// Makes an address unreachable for this replica only.
     pub fn blind(&self, replica: &str, address: IpAddr) {
         let mut state = self.0.lock().unwrap();
         state.blind.insert((replica.to_owned(), address));
     }
 
-    /// How a replica sees it.
+    /// The network as seen from a replica.
     pub fn from(&self, replica: &str) -> Arc<dyn NodeProbe> {
         Arc::new(Vantage {
             reach: self.clone(),
@@ -73,7 +73,7 @@ impl NodeProbe for Vantage {
                 return Ok(());
             }
             sleep(limit).await;
-            Err(format!("no answer in {limit:?}"))
+            Err(format!("no response within {limit:?}"))
         })
     }
 }

@@ -1,5 +1,6 @@
-//! Promise: a provider that refuses one kind of call, or the calls for one server, stops nothing else. A term
-//! that cannot be written keeps no look away; a locked server keeps no address from another.
+//! Guarantee: a provider that refuses one kind of call, or calls for one server, does not block
+//! anything else. A term that cannot be written does not delay reads; a locked server does not keep
+//! the address from another.
 
 use std::time::Duration;
 
@@ -13,10 +14,10 @@ use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, throughout, until};
 use crate::moves::assigns;
 use crate::nodes;
 
-/// A resync is 30 s and up to a tenth later; a call that hangs is given up after five.
+/// A resync is 30 s plus up to a tenth as jitter; a call without response ends after five seconds.
 const RESYNC: Duration = Duration::from_secs(40);
 
-/// The ways in which the provider does not take a label, and reads as ever.
+/// The ways in which the provider refuses a label write while reads succeed.
 fn refused_labels() -> Vec<Fault> {
     let put = |change: fn(&mut Fault)| {
         let mut fault = Fault {
@@ -37,7 +38,7 @@ fn refused_labels() -> Vec<Fault> {
         put(|it| it.status = Some(500)),
         put(|it| it.hang = Some(When::Before)),
         put(|it| it.reset = Some(When::Before)),
-        // Accepted and not kept.
+        // Accepted but not stored.
         put(|it| {
             let address = json!({ "id": 100, "name": WEB, "ip": "203.0.113.10", "type": "ipv4",
                 "server": 1000, "blocked": false, "labels": {} });
@@ -55,7 +56,8 @@ fn is_held_by(lab: &Lab, number: usize) -> bool {
     lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(number))
 }
 
-/// The address is unassigned, then the gateway cordoned: both are seen to as if nothing was refused.
+/// The address is unassigned, then the gateway cordoned: both are handled as if nothing was
+/// refused.
 async fn is_looked_after(lab: &Lab) {
     lab.moved_by_hand(None);
     until(RESYNC, "assigned again", || is_held_by(lab, 0)).await;
@@ -78,12 +80,12 @@ fn a_refused_label_stops_no_look_and_no_move() {
                 if !from_the_start {
                     sleep(seconds(90)).await;
                     lab.hetzner.fault(fault);
-                    // The next leader has another term to write.
+                    // The next leader has to write another term.
                     replica.component.crash();
                 }
                 sleep(seconds(420)).await;
                 let fenced = lab.condition(WEB, "Fenced");
-                assert_eq!(fenced.reason, reasons::TERM_NOT_WRITTEN, "way {number}");
+                assert_eq!(fenced.reason, reasons::TERM_NOT_WRITTEN, "fault {number}");
                 assert_eq!(lab.condition(WEB, "Ready").status, "True");
                 let told = |(reason, _): &(String, String)| reason == reasons::TERM_NOT_WRITTEN;
                 assert_eq!(lab.events().iter().filter(|it| told(it)).count(), 1);
@@ -91,7 +93,7 @@ fn a_refused_label_stops_no_look_and_no_move() {
                 assert!(labels_written(&lab) <= 12, "{}", labels_written(&lab));
                 lab.hetzner.clear_faults(None);
                 let fenced = || lab.condition(WEB, "Fenced").status.is_empty();
-                until(seconds(700), "written at last", fenced).await;
+                until(seconds(700), "written in the end", fenced).await;
             });
         }
     }
@@ -110,7 +112,7 @@ fn an_address_that_is_lost_while_labels_are_refused_and_nothing_may_move_is_said
             let ready = lab.condition(WEB, "Ready");
             (&*ready.status, &*ready.reason) == ("False", reasons::UNASSIGNED)
         };
-        until(RESYNC, "it is said", said).await;
+        until(RESYNC, "it is reported", said).await;
     });
 }
 
@@ -130,11 +132,11 @@ fn a_refused_label_of_one_address_is_nothing_to_another_of_the_token() {
         is_looked_after(&lab).await;
         lab.floating_ip(1, "mail", |it| it.server = None);
         let back = || lab.hetzner.holder(floating_ip(1)) == Some(nodes::server(2));
-        until(RESYNC, "the other too", back).await;
+        until(RESYNC, "the other one too", back).await;
     });
 }
 
-/// Locks and unlocks servers, as another program's long action does.
+/// Locks and unlocks servers, like a long action of another program.
 fn lock(lab: &Lab, locked: &[usize]) {
     let mut servers = lab.hetzner.state().servers;
     for server in &mut servers {
@@ -160,7 +162,7 @@ fn a_locked_server_is_passed_over() {
             lock(&lab, &[]);
             lab.nodes.cordon(0, false).await;
             let stays = || lab.is_serving(free);
-            throughout(seconds(120), "it stays there", stays).await;
+            throughout(seconds(120), "it remains there", stays).await;
         });
     }
 }
@@ -171,9 +173,9 @@ fn a_server_with_a_conflict_or_a_lock_of_another_kind_is_passed_over() {
         on_box(1, move |lab| async move {
             let replica = lab.settled(3, &json!({})).await;
             lock(&lab, &[1]);
-            // All that the provider says of a lock is this code, whichever it is.
+            // The provider uses this code for every kind of lock.
             lab.nodes.cordon(0, true).await;
-            until(seconds(5), "it is tried", || assigns(&lab) > 1).await;
+            until(seconds(5), "an Assign is tried", || assigns(&lab) > 1).await;
             lab.hetzner.fault(Fault {
                 path: Some("/floating_ips/*/actions/assign".to_owned()),
                 code: Some(code.to_owned()),

@@ -1,5 +1,5 @@
-//! Promise: people and limits are listened to: holds, pins, moves made by hand, and a cap on moves that
-//! never keeps the floating IP on a dead node.
+//! Guarantee: user settings and limits are respected: holds, pins, manual moves, and a move limit
+//! that never keeps the floating IP on a dead node.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::moves::assigns;
 use crate::nodes;
 use crate::operator::Replica;
 
-/// The time it will be after so many seconds.
+/// The time in `seconds` from now.
 fn after(lab: &Lab, seconds: i64) -> String {
     let now = lab.cluster.server().clock().now();
     let then = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
@@ -27,7 +27,7 @@ async fn annotate(lab: &Lab, value: Option<&str>) {
     sleep(seconds(1)).await;
 }
 
-/// The gateway is cordoned under a hold; nothing is written until the hold ends.
+/// The gateway is cordoned during a hold; nothing is written until the hold ends.
 async fn held(lab: &Lab) {
     let before = (assigns(lab), lab.labelled.moments(WEB).len());
     lab.nodes.cordon(0, true).await;
@@ -104,10 +104,10 @@ fn a_pin_is_followed_after_the_dwell_and_only_until_its_time() {
         let took = lab.serves(2, seconds(90)).await;
         assert!(
             took > seconds(50),
-            "it has to stay a minute first: {took:?}"
+            "it has to dwell for a minute first: {took:?}"
         );
         assert_eq!(lab.status(WEB).last_move.unwrap().cause, MoveCause::Pinned);
-        // It goes away from the pinned node if it must, and back as soon as it may.
+        // It leaves the pinned node if it must, and returns as soon as it may.
         lab.nodes.cordon(2, true).await;
         lab.serves(0, seconds(5)).await;
         lab.nodes.cordon(2, false).await;
@@ -117,7 +117,7 @@ fn a_pin_is_followed_after_the_dwell_and_only_until_its_time() {
         lab.serves(0, seconds(5)).await;
         lab.nodes.cordon(2, false).await;
         sleep(seconds(300)).await;
-        assert!(lab.is_serving(0), "the pin is over");
+        assert!(lab.is_serving(0), "the pin has ended");
     });
 }
 
@@ -129,19 +129,20 @@ fn a_move_by_hand_to_a_candidate_is_adopted() {
         let before = assigns(&lab);
         lab.moved_by_hand(Some(nodes::server(2)));
         lab.serves(2, seconds(40)).await;
-        assert_eq!(assigns(&lab), before, "the labels follow, and nothing else");
+        assert_eq!(assigns(&lab), before, "only the labels follow");
         assert_eq!(lab.labelled.most(WEB), 1);
     });
 }
 
-/// The gateway is NotReady for a while, again and again, wherever it is. How often it was moved in an hour.
+/// The gateway is NotReady for a while, again and again, wherever it is. Returns the moves in an
+/// hour.
 async fn flapping(lab: Lab, most: u32) -> usize {
     let spec = json!({ "graces": { "unhealthy": "5s" }, "maxMovesPerHour": most });
     let _replica = lab.settled(2, &spec).await;
     let before = assigns(&lab);
     for _ in 0..60 {
         let gateway = (0..2).find(|it| lab.labelled.only(WEB) == Some(nodes::name(*it)));
-        let gateway = gateway.expect("one is labelled");
+        let gateway = gateway.expect("one node is labeled");
         lab.nodes.ready(gateway, "False").await;
         sleep(seconds(15)).await;
         lab.nodes.ready(gateway, "True").await;
@@ -161,11 +162,11 @@ fn a_flapping_node_moves_it_a_few_times_an_hour_and_a_dead_one_always() {
     let moves = on_box(1, |lab| flapping(lab, 3));
     assert!(moves <= 3, "{moves} moves");
     let off = on_box(1, |lab| flapping(lab, 1_000));
-    println!("a node that flaps each minute: {moves} moves an hour with a cap of 3, {off} without");
-    assert!(off > 30, "without the cap: {off}");
+    println!("a node that flaps each minute: {moves} moves per hour with a limit of 3, {off} without");
+    assert!(off > 30, "without the limit: {off}");
 }
 
-/// Two that want the same label key on the same nodes.
+/// Two StableEgress objects with the same label key on the same nodes.
 #[test]
 fn two_that_want_one_label_key_never_share_a_node() {
     on_box(1, |lab| async move {
@@ -180,13 +181,13 @@ fn two_that_want_one_label_key_never_share_a_node() {
             let (web, api) = (lab.labelled.only(WEB), lab.labelled.only("api"));
             web.is_some() && api.is_some() && web != api
         };
-        until(seconds(60), "both have a gateway of their own", both).await;
+        until(seconds(60), "each has its own gateway", both).await;
         sleep(seconds(120)).await;
         assert!(both());
         let nodes: Vec<u64> = (0..3).map(nodes::server).collect();
         let holders = [0, 1].map(|it| lab.hetzner.holder(floating_ip(it)).unwrap());
         assert!(holders[0] != holders[1] && holders.iter().all(|it| nodes.contains(it)));
-        // One must go: it finds the node that is left.
+        // One gateway must be replaced: the remaining node is found.
         let web = lab.labelled.only(WEB).unwrap();
         let number = (0..3).find(|it| nodes::name(*it) == web).unwrap();
         lab.nodes.cordon(number, true).await;
@@ -259,7 +260,7 @@ async fn set_pod(lab: &Lab, node: usize, ready: bool) {
     let pods: Api<Pod> = Api::namespaced(lab.user(), crate::lab::NAMESPACE);
     let pod = pod(node, ready);
     let made = serde_json::from_value(pod.clone()).expect("a pod");
-    // The second time it is there already.
+    // The second time it exists already.
     drop(pods.create(&PostParams::default(), &made).await);
     let status = Patch::Merge(json!({ "status": pod["status"] }));
     let name = format!("host-{node}");
@@ -279,7 +280,7 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
         let _replica = lab.settled(3, &json!({ "prepared": prepared })).await;
         set_pod(&lab, 0, false).await;
         sleep(seconds(299)).await;
-        assert_eq!(lab.labelled.only(WEB), Some(nodes::name(0)), "in its grace");
+        assert_eq!(lab.labelled.only(WEB), Some(nodes::name(0)), "within its grace period");
         let took = seconds(299) + lab.serves(1, seconds(20)).await;
         assert!(took <= Duration::from_secs(302), "{took:?}");
         assert_eq!(
@@ -292,7 +293,7 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
         assert_eq!(
             lab.labelled.only(WEB),
             Some(nodes::name(1)),
-            "there is nobody to take over"
+            "no node can take over"
         );
     });
 }

@@ -1,4 +1,4 @@
-//! Sees every version of every Node, whoever writes it, and remembers who was labelled when.
+//! Records every version of every Node, by any writer, and which nodes were labeled when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use aplomb_apiserver::server::ApiServer;
 use aplomb_apiserver::store::Change;
 use tokio::time::Instant;
 
-/// Who carried the gateway label of each StableEgress, from the first moment somebody did.
+/// The nodes with the gateway label of each StableEgress, from the first label on.
 #[derive(Clone, Default)]
 pub struct Labelled(Arc<Mutex<BTreeMap<String, Vec<Moment>>>>);
 
-/// From `at` on `nodes` were labelled.
+/// From `at` on, `nodes` were labeled.
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub at: Instant,
@@ -64,31 +64,31 @@ impl Labelled {
         });
     }
 
-    /// Every moment at which it changed.
+    /// Every change.
     pub fn moments(&self, egress: &str) -> Vec<Moment> {
         let all = self.0.lock().unwrap();
         all.get(egress).cloned().unwrap_or_default()
     }
 
-    /// Who is labelled now.
+    /// The nodes labeled now.
     pub fn now(&self, egress: &str) -> BTreeSet<String> {
         let last = self.moments(egress).pop();
         last.map(|it| it.nodes).unwrap_or_default()
     }
 
-    /// The one that is labelled now, if it is exactly one.
+    /// The node labeled now, if there is exactly one.
     pub fn only(&self, egress: &str) -> Option<String> {
         let mut now = self.now(egress);
         now.pop_first().filter(|_| now.is_empty())
     }
 
-    /// How many were labelled at once, at most.
+    /// The largest number of nodes labeled at the same time.
     pub fn most(&self, egress: &str) -> usize {
         let moments = self.moments(egress);
         moments.iter().map(|it| it.nodes.len()).max().unwrap_or(0)
     }
 
-    /// How long nobody was labelled, since the first who was.
+    /// How long no node was labeled, since the first label.
     pub fn none(&self, egress: &str) -> Duration {
         let moments = self.moments(egress);
         let ends = moments.iter().skip(1).map(|it| it.at);

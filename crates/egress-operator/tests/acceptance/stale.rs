@@ -1,5 +1,5 @@
-//! Promise: what a leader sent before it was frozen, and what it does after it wakes, is corrected by the
-//! one that leads, and never repeated.
+//! Guarantee: calls that a leader sent before it was frozen, and what it does after it resumes, are
+//! corrected by the current leader, and never repeated.
 
 use serde_json::json;
 use tokio::time::sleep;
@@ -16,7 +16,7 @@ fn assigns(lab: &Lab, replica: &str) -> usize {
     trace.count(|line| line.contains(&by) && line.ends_with("/actions/assign"))
 }
 
-/// The first leads and is frozen with an Assign on the wire; the second takes over.
+/// The first leads and is frozen with an Assign in flight; the second takes over.
 async fn frozen(lab: &Lab) -> (Replica, Replica) {
     let spec = json!({ "respectForeignMoves": "20s", "dwell": "10s" });
     let first = lab.settled(3, &spec).await;
@@ -37,19 +37,19 @@ fn a_late_assign_of_a_frozen_leader_is_undone_and_not_repeated() {
         lab.serves(2, seconds(30)).await;
         lab.valve.open();
         let late = || lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(1));
-        until(seconds(5), "the late Assign lands", late).await;
+        until(seconds(5), "the late Assign arrives", late).await;
         let before = assigns(&lab, "first");
         first.component.thaw();
         let took = lab.serves(2, seconds(60)).await;
         println!("late Assign of a frozen leader: undone after {took:.1?}");
         assert!(
             took <= seconds(60),
-            "a resync and what is respected: {took:?}"
+            "a resync and the time foreign moves are respected: {took:?}"
         );
         sleep(seconds(300)).await;
         assert_eq!(End::of(&lab), End::on(2));
         assert_eq!(assigns(&lab, "first"), before, "it has stood down");
-        assert_eq!(lab.labelled.most("web"), 1, "never two");
+        assert_eq!(lab.labelled.most("web"), 1, "never two nodes");
     });
 }
 

@@ -1,8 +1,8 @@
-//! Promise: where others hold the bucket within five tokens of empty, our own looks leave what is left to
-//! a move, and an Assign is accepted about as soon as it can be. Counted from the simulator's log, beside
-//! a client with hcloud-go's retry policy in the same world.
+//! Guarantee: if other clients hold the bucket within five tokens of empty, our routine reads leave
+//! the rest to a move, and an Assign is accepted almost as soon as possible. Counted from the
+//! simulator's log, compared with a client with hcloud-go's retry policy in the same simulation.
 //!
-//! Fifty seeds in the usual run; a thousand, whose figures the documents quote, in `make proof`.
+//! Fifty seeds by default; `make proof` runs the thousand whose figures the documents quote.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,20 +22,20 @@ use tower::util::BoxCloneSyncService;
 use crate::lab::{Lab, TOKEN, floating_ip, on_box, seconds, until};
 use crate::nodes;
 
-/// What is kept for a move.
+/// Calls kept for a move.
 const RESERVE: u64 = 30;
 const RESYNC: Duration = Duration::from_secs(30);
 
 /// How others spend.
 #[derive(Clone, Copy, Debug)]
 enum Others {
-    /// They leave at most five tokens, and are shaped like what runs beside us in a cluster.
+    /// They leave at most five tokens, with the call pattern of other programs in a cluster.
     Hold,
-    /// They call at random, so often a second, at a bucket that was empty.
+    /// They call at random at this rate per second, with a bucket that was empty.
     Rate(f64),
 }
 
-/// A world of one seed.
+/// A simulation with one seed.
 struct Scene {
     hetzner: Hetzner,
     clock: aplomb_apiserver::clock::Clock,
@@ -98,13 +98,13 @@ impl Scene {
         )
     }
 
-    /// When the move begins: in no step with anything.
+    /// When the move begins: not aligned with any interval.
     fn begins(&mut self) -> Instant {
         Instant::now() + Duration::from_millis(self.rng.u64(600_000..630_000))
     }
 }
 
-/// How long it took until an Assign was accepted.
+/// Time until an Assign was accepted.
 async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
     let begins = scene.begins();
     let account = scene.account();
@@ -117,7 +117,7 @@ async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
     }
     while Instant::now() + RESYNC.mul_f64(1.1) < begins {
         sleep(RESYNC.mul_f64(1.0 + 0.1 * scene.rng.f64())).await;
-        // As an operator that asks more often than it need.
+        // Like an operator that calls more often than needed.
         let _ = look(RESYNC).await;
     }
     sleep_until(begins).await;
@@ -127,8 +127,8 @@ async fn ours(mut scene: Scene) -> (Duration, Vec<Entry>) {
     (begins.elapsed(), scene.hetzner.requests())
 }
 
-/// The same for a client that retries as hcloud-go does, inside a reconcile that backs off as
-/// controller-runtime does: looks twice a minute, and knows the id, as ours does.
+/// The same for a client that retries like hcloud-go, in a reconcile that backs off like
+/// controller-runtime; it reads twice a minute and knows the ID, like ours.
 async fn theirs(mut scene: Scene) -> (Duration, Vec<Entry>) {
     let begins = scene.begins();
     let client = HcloudClient::new(scene.transport(), ENDPOINT, ApiToken::new(TOKEN).unwrap());
@@ -154,7 +154,7 @@ async fn theirs(mut scene: Scene) -> (Duration, Vec<Entry>) {
     (begins.elapsed(), scene.hetzner.requests())
 }
 
-/// One call of hcloud-go: five repetitions of what it thinks worth repeating. Whether it succeeded.
+/// One call of hcloud-go: up to five retries of retryable errors. Returns whether it succeeded.
 async fn retried<F>(rng: &mut fastrand::Rng, call: impl Fn() -> F) -> bool
 where
     F: Future<Output = Result<(), HcloudError>>,
@@ -182,8 +182,8 @@ fn web() -> FloatingIpRef {
     }
 }
 
-/// Looks that took one of the last tokens, whatever lane they name. Noise names none, and what was
-/// refused took nothing.
+/// Reads that used one of the last tokens, whatever lane they name. Background calls name none, and
+/// refused calls use none.
 fn takes(log: &[Entry]) -> usize {
     let ours = log.iter().filter(|it| it.lane.is_some());
     let looks = ours.filter(|it| it.method == "GET" && it.status == Some(200));
@@ -217,7 +217,7 @@ fn race(seeds: u64, what: &str, others: Others) -> ([f64; 3], [f64; 3]) {
             .iter()
             .position(|it| it.lane.is_some() && it.status == Some(200));
         let later = &log[first.map_or(0, |first| first + 1)..];
-        assert_eq!(takes(later), 0, "seed {seed} took the reserve");
+        assert_eq!(takes(later), 0, "seed {seed} used the reserve");
         our_times.push(took);
         let (took, log) = in_virtual_time(async move { theirs(Scene::new(seed, others)).await });
         taken += takes(&log);
@@ -275,7 +275,7 @@ async fn cordoned(lab: Lab) -> (Duration, usize) {
         ..Noise::hold_at("hold", 5)
     };
     lab.hetzner.noise(noise).unwrap();
-    // One look finds out, and no other is made in ten minutes.
+    // One read finds out, and none follows for ten minutes.
     sleep(seconds(70)).await;
     let known = lab.hetzner.requests().len() as u64;
     sleep(seconds(600)).await;
@@ -294,7 +294,7 @@ fn the_whole_operator_moves_while_others_hold_the_bucket() {
     let mut times = Vec::new();
     for seed in 0..5 {
         let (took, taken) = on_box(seed, cordoned);
-        assert_eq!(taken, 0, "seed {seed} took the reserve");
+        assert_eq!(taken, 0, "seed {seed} used the reserve");
         times.push(took);
     }
     let [median, _, worst] = spread(times);

@@ -1,5 +1,5 @@
-//! Promise: whatever happens in whatever order, two nodes never have the label, and when it is over one
-//! does: the one that holds the floating IP, as status says.
+//! Guarantee: whatever happens in any order, two nodes never have the label, and in the end one has
+//! it: the one that holds the floating IP, as the status shows.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::operator::Replica;
 
 const NODES: usize = 4;
 
-/// What is drawn from a seed.
+/// The random choices of a seed.
 struct Storm {
     lab: Lab,
     rng: fastrand::Rng,
@@ -23,7 +23,7 @@ struct Storm {
 }
 
 impl Storm {
-    /// One thing that happens.
+    /// One random event.
     async fn strike(&mut self) {
         let (lab, node) = (self.lab.clone(), self.rng.usize(..NODES));
         let yes = self.rng.bool();
@@ -80,7 +80,7 @@ impl Storm {
         fault
     }
 
-    /// Everything is well again.
+    /// Ends all faults.
     async fn ends(&self) {
         self.lab.hetzner.clear_faults(None);
         for replica in &self.replicas {
@@ -116,7 +116,7 @@ async fn storm(lab: Lab, spec: Value) {
         sleep(Duration::from_millis(pause)).await;
         assert!(
             lab.labelled.most(WEB) <= 1,
-            "seed {seed}: two have the label"
+            "seed {seed}: two nodes have the label"
         );
     }
     storm.ends().await;
@@ -136,7 +136,7 @@ fn storms(seeds: std::ops::Range<u64>) {
         on_box(seed, move |lab| storm(lab, spec));
     }
     println!(
-        "{count} storms of 60 events each: never two labelled, and each ended where status says"
+        "{count} storms of 60 events each: never two nodes labeled, and each ended in the state of the status"
     );
 }
 

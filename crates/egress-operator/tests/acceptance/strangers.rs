@@ -1,4 +1,5 @@
-//! Promise: nodes that are none of ours may come and go as they like: a pass at most, and no look.
+//! Guarantee: nodes that are not candidates cost at most a reconcile when they are created or
+//! deleted, and no read.
 
 use serde_json::json;
 use tokio::time::sleep;
@@ -7,7 +8,7 @@ use crate::lab::{on_box, seconds};
 use crate::nodes;
 use crate::quiet::reconciles;
 
-/// How many of them come and go.
+/// How many of them are created and deleted.
 const STRANGERS: usize = 1_000;
 
 #[test]
@@ -27,7 +28,7 @@ fn a_thousand_nodes_of_others_come_and_go_without_a_look() {
             };
             tokio::select! { biased; () = sleep(seconds(600)) => {} () = busy => {} }
             let nodes = lab.cluster.server().list("", "nodes");
-            assert_eq!(nodes.len(), 2, "all came and went");
+            assert_eq!(nodes.len(), 2, "all were created and deleted");
             let reads = lab.hetzner.requests().len() - before.0;
             (reads, reconciles(&replica) - before.1)
         })
@@ -37,11 +38,11 @@ fn a_thousand_nodes_of_others_come_and_go_without_a_look() {
         "{STRANGERS} nodes of others created and deleted in 10 min: {} reads and {} reconciles; {} and {} without them",
         with.0, with.1, without.0, without.1
     );
-    assert_eq!(with.0, without.0, "not one look more");
+    assert_eq!(with.0, without.0, "not one read more");
     let passes = (without.1 + 1.0)..=(without.1 + 2.0 * STRANGERS as f64);
     assert!(
         passes.contains(&with.1),
-        "they are heard of, once each at most"
+        "at most one reconcile each"
     );
-    assert!(without.0 > 15, "it is looked at all the same");
+    assert!(without.0 > 15, "the floating IP is still read");
 }

@@ -1,5 +1,5 @@
-//! Promise: a token that is in a file serves those that name no Secret; another one there is used from
-//! the next look on, and a file that is gone is told within one resync.
+//! Guarantee: a token in a file is used for StableEgress objects that name no Secret; a new token
+//! is used from the next read on, and a missing file is reported within one resync.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use tokio::time::sleep;
 use crate::lab::{Around, Lab, SECRET, TOKEN, WEB, seconds, until};
 use crate::operator::Replica;
 
-/// What a look may be late by beyond its interval of 30 s, which is spread upwards.
+/// Maximum time to the next read: its interval of 30 s plus jitter.
 const RESYNC: Duration = Duration::from_secs(35);
 
-/// A file for one test, gone with it.
+/// A file for one test, deleted with it.
 struct File(PathBuf);
 
 impl File {
@@ -22,7 +22,7 @@ impl File {
         Self(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("token-of-{test}")))
     }
 
-    /// Replaces it as a mounted Secret is: at once, by a new name.
+    /// Replaces it like a mounted Secret: atomically, by rename.
     fn holds(&self, token: &str) {
         let next = self.0.with_extension("next");
         fs::write(&next, format!("{token}\n")).unwrap();
@@ -36,7 +36,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // A test that ends without it is content too.
+        // The test may have deleted the file already.
         drop(fs::remove_file(&self.0));
     }
 }
@@ -45,7 +45,7 @@ fn another() -> String {
     TOKEN.chars().rev().collect()
 }
 
-/// The usual world, where two tokens of one project are accepted.
+/// The usual settings, with two accepted tokens for one project.
 fn around() -> Around {
     let token = |text: String| (SECRET.to_owned(), text);
     Around {
@@ -66,7 +66,7 @@ async fn settled(lab: &Lab, file: &File) -> Replica {
     replica
 }
 
-/// Which tokens were used after the first `since` requests.
+/// The tokens used after the first `since` requests.
 fn used(lab: &Lab, since: usize) -> Vec<String> {
     let requests = lab.hetzner.requests().split_off(since);
     let mut tokens: Vec<_> = requests.into_iter().filter_map(|it| it.token).collect();
@@ -89,7 +89,7 @@ fn another_token_in_the_file_is_used_from_the_next_look_on() {
         file.holds(&another());
         let since = lab.hetzner.requests().len();
         let look = || lab.hetzner.requests().len() > since;
-        let took = until(RESYNC, "it is looked at", look).await;
+        let took = until(RESYNC, "the floating IP is read", look).await;
         sleep(seconds(120)).await;
         assert_eq!(used(&lab, since), ["token-2"]);
         assert_eq!(lab.condition(WEB, "Ready").status, "True");
@@ -112,9 +112,9 @@ fn a_file_that_is_gone_is_told_within_a_resync_and_so_is_its_return() {
         assert!(message.contains(&path), "{message}");
         let since = lab.hetzner.requests().len();
         sleep(seconds(120)).await;
-        assert_eq!(used(&lab, since), [""; 0], "there is nothing to call with");
+        assert_eq!(used(&lab, since), [""; 0], "no token to call with");
         file.holds(TOKEN);
         let back = until(RESYNC, "it serves", || lab.is_serving(0)).await;
-        println!("token file gone: told after {gone:.1?}; back: after {back:.1?}");
+        println!("token file deleted: reported after {gone:.1?}; restored: after {back:.1?}");
     });
 }

@@ -1,5 +1,5 @@
-//! Promise: no part of an API token reaches a log line, an Event, a metric, a status or an error, also
-//! when the provider's own answers name it.
+//! Guarantee: no part of an API token appears in a log line, an Event, a metric, a status or an
+//! error, even if the provider's responses contain it.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -41,13 +41,13 @@ impl Lines {
     }
 }
 
-/// The part of the token that `text` gives away, if it does: any eight characters in a row.
+/// The part of the token that `text` leaks, if any: eight consecutive characters.
 fn leak(text: &str) -> Option<&'static str> {
     let parts = (0..=TOKEN.len() - 8).map(|at| &TOKEN[at..at + 8]);
     parts.into_iter().find(|part| text.contains(part))
 }
 
-/// The bucket is empty and stays so.
+/// Empties the bucket and keeps it empty.
 fn drained(lab: &Lab) {
     lab.change(Change {
         buckets: Some(vec![BucketState {
@@ -60,7 +60,7 @@ fn drained(lab: &Lab) {
     });
 }
 
-/// What the provider itself says when it refuses.
+/// The provider's own text of a refusal.
 async fn refusal(lab: &Lab) -> String {
     let request = http::Request::get("https://api.example.com/v1/floating_ips/100");
     let request = request.header("authorization", format!("Bearer {TOKEN}"));
@@ -70,7 +70,7 @@ async fn refusal(lab: &Lab) -> String {
     String::from_utf8_lossy(answer.body()).into_owned()
 }
 
-/// Everything that can be read of a run but the Secret itself.
+/// Everything that can be read after a run, except the Secret itself.
 fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
     let objects = state
@@ -88,7 +88,7 @@ fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str,
     ]
 }
 
-/// A run with every kind of refusal; what was written about it.
+/// A run with every kind of refusal; returns everything written about it.
 async fn refused(lab: Lab) -> Vec<(&'static str, String)> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -134,7 +134,7 @@ fn no_part_of_a_token_is_written_anywhere() {
         "{lines} log lines, {size} bytes, under refusals: no 8 characters of the token in a row"
     );
     assert!(lines > 100, "the log is not empty");
-    assert!(refusals > 0, "the log tells of refusals");
+    assert!(refusals > 0, "the log contains refusals");
 }
 
 #[test]

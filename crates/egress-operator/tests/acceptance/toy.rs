@@ -1,6 +1,6 @@
-//! That the crash harness can fail: an operator whose effect is not idempotent is caught by it.
+//! Shows that the crash tests can fail: an operator whose effect is not idempotent is caught.
 //!
-//! The toy moves the floating IP to the next server whenever it is started with an unfinished job, and
+//! The toy moves the floating IP to the next server whenever it starts with an unfinished job, and
 //! marks the job as done afterwards. A crash between the two moves it twice.
 
 use aplomb_api::egress::labels::GATEWAY;
@@ -17,13 +17,13 @@ use crate::nodes;
 /// How the toy chooses the server to move to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Choice {
-    /// The one after the present holder: another each time.
+    /// The server after the present holder: a different one each time.
     Next,
-    /// The one the job names.
+    /// The server that the job names.
     Named,
 }
 
-/// Carries out the job if it is not done yet.
+/// Runs the job if it is not done yet.
 async fn work(process: Process, lab: Lab, choice: Choice) {
     let client: Client = process.plain_client();
     let jobs: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
@@ -58,7 +58,7 @@ async fn work(process: Process, lab: Lab, choice: Choice) {
     std::future::pending::<()>().await;
 }
 
-/// Where the floating IP and the labels end, and how many effects there were.
+/// Where the floating IP and the labels end up, and how many effects there were.
 fn run(choice: Choice, crash: Option<Crash>) -> (Option<u64>, Vec<String>, u64) {
     on_box(1, move |lab| async move {
         lab.candidates(WEB, 3).await;
@@ -77,7 +77,7 @@ fn run(choice: Choice, crash: Option<Crash>) -> (Option<u64>, Vec<String>, u64) 
     })
 }
 
-/// The crashes after which it does not end as it does without one.
+/// The crashes after which the end state differs from a run without crashes.
 fn caught(choice: Choice) -> Vec<Crash> {
     let (holder, labelled, effects) = run(choice, None);
     let crashes = (1..=effects).flat_map(|effect| {

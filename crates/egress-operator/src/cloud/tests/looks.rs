@@ -1,11 +1,11 @@
-//! How many reads looks cost.
+//! How many requests reads of floating IPs cost.
 
 use futures::future::join_all;
 use tokio::time::{sleep, sleep_until};
 
 use super::*;
 
-/// Objects that look as often as they are told, each at its own phase. How many requests in the
+/// Objects that read at the given intervals, each with its own phase. Returns the requests of the
 /// busiest hour.
 async fn hours(resyncs: &[u64]) -> usize {
     const HOURS: u64 = 6;
@@ -41,7 +41,7 @@ async fn ten_objects_on_one_token_cost_one_read_per_resync() {
     assert!(hours(&[30; 10]).await <= 120);
     assert!(hours(&[60; 10]).await <= 60);
     let mixed = hours(&[60, 60, 60, 30, 60, 90, 120, 60, 600, 60]).await;
-    assert!((80..=120).contains(&mixed), "the shortest counts: {mixed}");
+    assert!((80..=120).contains(&mixed), "the shortest interval counts: {mixed}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,12 +51,12 @@ async fn those_who_ask_at_the_same_time_share_a_read() {
     assert!(seen.iter().all(Result::is_ok), "{seen:?}");
     assert!(
         bench.count() <= 2,
-        "one by name, and all as soon as there are several"
+        "one is read by name, several as a list"
     );
     assert!(bench.see(3, 0, true).await.is_ok());
-    assert_eq!(bench.count(), 3, "an urgent look reads");
+    assert_eq!(bench.count(), 3, "an urgent read calls the provider");
     assert!(bench.look(7, 30).await.is_ok());
-    assert_eq!(bench.count(), 3, "and serves the others");
+    assert_eq!(bench.count(), 3, "and its result serves the others");
 }
 
 #[tokio::test(start_paused = true)]
@@ -86,9 +86,9 @@ async fn all_pages_are_read_and_then_only_what_is_needed() {
     for at in [0, 60, 119] {
         bench.look(at, 30).await.expect("seen");
     }
-    assert_eq!(bench.count() - before, 3, "three pages, or three by id");
+    assert_eq!(bench.count() - before, 3, "three pages, or three by ID");
     assert!(bench.see(60, 0, true).await.is_ok());
-    assert_eq!(bench.count() - before, 4, "a move waits for one");
+    assert_eq!(bench.count() - before, 4, "a move reads only its own");
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,7 @@ async fn what_is_not_there_is_told_and_found_when_it_comes() {
     bench.look(0, 30).await.expect("seen");
     let before = bench.count();
     assert_eq!(bench.look(5, 30).await, Err(ProviderTrouble::NotFound));
-    assert_eq!(bench.count(), before, "known for a resync");
+    assert_eq!(bench.count(), before, "known until the next resync");
     let both = json!({"floating_ips": [
         {"id": 10, "name": "ip-0", "ip": "198.51.100.0", "server": 1},
         {"id": 77, "name": "ip-5", "ip": "2001:db8::/64", "blocked": true},
@@ -123,7 +123,7 @@ async fn one_that_was_made_anew_or_renamed_is_found_by_its_name() {
         let before = bench.count();
         let seen = bench.see(0, 0, true).await.expect("seen");
         assert_eq!(seen.id, id, "{others}");
-        assert_eq!(bench.count() - before, 2, "by its old id, then by its name");
+        assert_eq!(bench.count() - before, 2, "by its old ID, then by its name");
     }
 }
 
@@ -144,7 +144,7 @@ async fn a_failure_is_told_to_those_who_can_wait_and_not_met_again() {
     }
     assert_eq!(bench.count() - before, 1);
     assert!(bench.see(0, 0, true).await.is_err());
-    assert_eq!(bench.count() - before, 2, "a move tries for itself");
+    assert_eq!(bench.count() - before, 2, "a move makes its own call");
     bench.hetzner.clear_faults(None);
     sleep(Duration::from_secs(11)).await;
     assert!(bench.look(4, 30).await.is_ok());
@@ -166,7 +166,7 @@ async fn a_read_that_is_refused_is_no_answer() {
         let fault = serde_json::from_value(fault).expect("a fault");
         bench.hetzner.fault(fault);
         let seen = bench.see(0, 0, true).await;
-        let refused = matches!(&seen, Err(ProviderTrouble::Unreachable(why)) if why.contains("refuses a read"));
+        let refused = matches!(&seen, Err(ProviderTrouble::Unreachable(why)) if why.contains("read refused"));
         assert!(refused, "{code}: {seen:?}");
         bench.hetzner.clear_faults(None);
     }

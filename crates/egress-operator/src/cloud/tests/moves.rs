@@ -1,4 +1,4 @@
-//! What becomes of an Assign, and what is believed afterwards.
+//! Results of an Assign, and what the cache holds afterwards.
 
 use aplomb_api::egress::labels;
 use aplomb_apiserver::hetzner::SameServer;
@@ -137,11 +137,11 @@ async fn a_term_is_written_beside_the_labels_that_are_there() {
     assert_eq!(
         bench.count(),
         before,
-        "the answer to the write was a look too"
+        "the response to the write counts as a read"
     );
     let unread = Bench::new(1, |_| {});
     let claimed = unread.account.claim(&seen, 8, soon(), &unread.fence).await;
-    assert_eq!(claimed, Ok(()), "one that was never read is read first");
+    assert_eq!(claimed, Ok(()), "a floating IP that was never read is read first");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What is done when little is left.
+//! Behavior when few calls of the rate limit are left.
 
 use tokio::time::sleep;
 
@@ -11,7 +11,7 @@ async fn looks_that_can_wait_leave_what_a_move_needs() {
     bench.left(31);
     sleep(Duration::from_secs(30)).await;
     bench.left(31);
-    bench.look(0, 30).await.expect("there was one to spare");
+    bench.look(0, 30).await.expect("one call more than the reserve was left");
     assert_eq!(bench.account.budget().map(|seen| seen.remaining), Some(30));
     let sent = bench.count();
     let begin = bench.clouds.uptime();
@@ -25,13 +25,13 @@ async fn looks_that_can_wait_leave_what_a_move_needs() {
         bench.account.resync(Duration::from_secs(30)),
         Duration::from_secs(900)
     );
-    let again = bench.account.not_before().expect("not now");
+    let again = bench.account.not_before().expect("not yet");
     assert_eq!(again, begin + Duration::from_secs(900));
-    assert!(bench.see(0, 0, true).await.is_ok(), "a move may take it");
+    assert!(bench.see(0, 0, true).await.is_ok(), "a move may use the reserve");
     sleep(Duration::from_secs(900)).await;
     assert!(
         bench.look(0, 30).await.is_ok(),
-        "somebody must learn that it has recovered"
+        "a probe must find out that it has recovered"
     );
     assert_eq!(
         bench.account.resync(Duration::from_secs(30)),
@@ -53,7 +53,7 @@ async fn what_others_spend_between_two_looks_is_taken_into_account() {
         left -= 50;
         sleep(Duration::from_secs(30)).await;
     }
-    assert!(last > 30, "it was not seen, it was foreseen: {last}");
+    assert!(last > 30, "it was not measured but forecast: {last}");
     assert!(left <= 40, "and not too early: {left}");
     assert!(
         bench
@@ -71,7 +71,7 @@ async fn an_empty_bucket_is_asked_once_a_tick_and_never_more_rarely() {
     let (begin, sent) = (Instant::now(), bench.count());
     let end = begin + Duration::from_secs(120);
     while Instant::now() < end {
-        // Others take every token the moment it is there.
+        // Other clients take every token as soon as it is added.
         bench.left(0);
         let refused = bench.account.assign(10, 2, soon(), &bench.fence).await;
         assert_eq!(refused, Err(ProviderTrouble::Throttled));

@@ -1,4 +1,4 @@
-//! A provider that refuses the term of a leader, and nothing else: looks and moves go on as promised.
+//! A provider that refuses only the term label: reads and moves continue as documented.
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
@@ -16,7 +16,7 @@ fn troubles() -> [ProviderTrouble; 6] {
     ]
 }
 
-/// `a` is the gateway, and a leader of term 4 cannot write that.
+/// `a` is the gateway, and a leader with term 4 cannot write its term.
 fn refused(trouble: ProviderTrouble) -> Model {
     let mut model = Model::settled(2);
     model.term = 4;
@@ -149,10 +149,11 @@ fn a_term_that_was_written_without_an_answer_is_not_said_to_be_missing() {
         (model.says("Fenced"), model.provider.term),
         (String::new(), 4)
     );
-    assert_eq!(claims(&model), 1, "a look has shown it");
+    assert_eq!(claims(&model), 1, "a read has shown it");
 }
 
-/// The API server refuses to take a label from another node: each pass ends there, and the next begins anew.
+/// The API server refuses to remove a label from another node: each reconcile ends there, and the
+/// next one starts from the beginning.
 #[test]
 fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
     let mut model = Model::settled(2);
@@ -162,17 +163,17 @@ fn a_label_that_cannot_be_taken_away_keeps_no_look_away() {
     for _ in 0..3 {
         model.uptime += 40 * SECOND;
         assert_eq!(step(&model), Step::Read { urgent: false });
-        model.cloud.seen.as_mut().expect("it was looked at").at = model.uptime;
+        model.cloud.seen.as_mut().expect("the floating IP was read").at = model.uptime;
         assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
     }
-    // Nor does a provider that is down keep the label there.
+    // A provider that is down does not keep the label there either.
     model.uptime += 40 * SECOND;
     model.cloud.trouble = Some(ProviderTrouble::Unreachable("down".to_owned()));
     model.cloud.trouble_at = Some(model.uptime);
     assert!(matches!(step(&model), Step::Strip { node, .. } if node == "b"));
 }
 
-/// A token that may only read: a person moves the address by hand, and that is seen within a resync.
+/// A read-only token: a person moves the address by hand, and that is seen within a resync.
 #[test]
 fn an_assign_that_the_token_may_not_make_keeps_no_look_away() {
     let mut model = Model::settled(2);

@@ -1,4 +1,4 @@
-//! What is said about it, and when.
+//! Tests of conditions: their reasons, and when they change.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::model::{Model, SECOND};
 use super::provider::Mood;
 use crate::world::{NodeReady, ProviderTrouble};
 
-/// What is said after `trouble` was met at the next look.
+/// The state after `trouble` occurred at the next read.
 fn after(trouble: ProviderTrouble, time: Duration) -> Model {
     let mut model = Model::settled(2);
     model.provider.mood = Mood::Troubled(trouble);
@@ -18,7 +18,7 @@ fn after(trouble: ProviderTrouble, time: Duration) -> Model {
 
 #[test]
 fn each_trouble_of_the_provider_has_its_reason() {
-    let token = "there is no Secret kube-system/hcloud: create it";
+    let token = "Secret kube-system/hcloud does not exist: create it";
     let troubles = [
         (ProviderTrouble::NoToken(token.to_owned()), "NoToken"),
         (ProviderTrouble::Unauthorized, "TokenRefused"),
@@ -37,7 +37,7 @@ fn each_trouble_of_the_provider_has_its_reason() {
 
 #[test]
 fn a_missing_token_is_told_in_the_words_of_who_looked_for_it() {
-    let token = "there is no Secret kube-system/hcloud: create it";
+    let token = "Secret kube-system/hcloud does not exist: create it";
     let model = after(ProviderTrouble::NoToken(token.to_owned()), 34 * SECOND);
     assert_eq!(model.message("Available"), token);
 }
@@ -57,7 +57,7 @@ fn a_working_gateway_is_ready_and_redundant() {
     let model = Model::settled(2);
     assert_eq!(model.says("Ready"), "True Serving");
     assert_eq!(model.says("Redundant"), "True StandbyReady");
-    assert_eq!(model.says("LabelsConsistent"), "", "there is no Cilium");
+    assert_eq!(model.says("LabelsConsistent"), "", "without Cilium");
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_move_is_told_with_its_cause() {
     let mut model = Model::settled(2);
     model.node("a").cordoned = true;
     model.pass(5 * SECOND);
-    let told = "Moved: 203.0.113.7 moved from a to b because of NodeCordoned";
+    let told = "Moved: 203.0.113.7 moved from a to b (NodeCordoned) in";
     assert!(
         model.notes.iter().any(|note| note.starts_with(told)),
         "{:?}",
@@ -135,7 +135,7 @@ fn a_move_is_told_with_its_cause() {
 #[test]
 fn pods_that_nobody_watches_are_said_and_nothing_is_moved() {
     let mut model = Model::settled(2);
-    model.unwatched = Some("spec.prepared looks for pods elsewhere".to_owned());
+    model.unwatched = Some("spec.prepared selects pods elsewhere".to_owned());
     for name in ["a", "b"] {
         model.node(name).prepared = false;
     }
@@ -169,7 +169,7 @@ fn a_candidate_that_can_never_be_chosen_is_told_once_when_it_is_first_seen() {
     };
     model.node("c").server = None;
     model.pass(120 * SECOND);
-    assert_eq!(model.says("Redundant"), "True StandbyReady", "others could");
+    assert_eq!(model.says("Redundant"), "True StandbyReady", "other nodes could take over");
     assert_eq!(told(&model), 1);
     model.notes.clear();
     model.pass(120 * SECOND);

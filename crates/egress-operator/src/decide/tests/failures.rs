@@ -1,4 +1,4 @@
-//! Failures that operators of this kind are known for, F1 to F15: none of them is ours.
+//! Failures F1 to F15 known from similar operators: this one has none of them.
 
 use super::model::{Model, SECOND};
 use super::parity::{answers, probing};
@@ -91,7 +91,7 @@ fn f7_a_foreign_provider_id_is_skipped_and_told() {
     model.node("a").server = None;
     model.pass(10 * SECOND);
     model.assert_gateway("b", 2);
-    let told = |note: &String| note.starts_with("NodeWithoutServer: a is skipped");
+    let told = |note: &String| note.starts_with("NodeWithoutServer: skipping a");
     assert!(model.notes.iter().any(told), "{:?}", model.notes);
 }
 

@@ -1,4 +1,4 @@
-//! Holds: what a person may write, and that nothing is written meanwhile.
+//! Holds: accepted values, and that nothing is written while one is in effect.
 
 use aplomb_api::egress::HoldSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::model::{Model, SECOND};
 use crate::world::{LabelState, NodeReady};
 
-/// Everything that would cause a write, at once.
+/// Every cause of a write, at once.
 fn troubled() -> Model {
     let mut model = Model::settled(3);
     model.node("a").cordoned = true;
@@ -23,7 +23,7 @@ fn the_annotation_freezes_automation() {
     model.pass(600 * SECOND);
     model.assert_untouched();
     assert_eq!(model.says("Held"), "True Held");
-    assert!(model.reads() > 10, "looks go on");
+    assert!(model.reads() > 10, "reads continue");
     model.hold = None;
     model.pass(200 * SECOND);
     model.assert_gateway("c", 3);

@@ -1,4 +1,4 @@
-//! Dwell, the cap on moves, pins and the leader's term.
+//! Dwell time, move limit, pins and the leader's term.
 
 use aplomb_api::DurationString;
 use aplomb_api::egress::{MoveCause, PinSpec};
@@ -75,7 +75,7 @@ fn a_pin_waits_for_the_end_of_a_grace() {
     model.assert_gateway("c", 3);
 }
 
-/// A gateway that is in trouble again and again, each time on the node it has just been moved to.
+/// A gateway that fails repeatedly, each time on the node to which it was just moved.
 fn flap(model: &mut Model, ready: NodeReady) -> usize {
     model.spec.graces.unhealthy = Some(DurationString::default());
     for _ in 0..20 {
@@ -100,7 +100,7 @@ fn a_flapping_node_cannot_move_it_more_often_than_is_allowed() {
     assert!(
         model
             .message("Available")
-            .contains("6 moves within an hour")
+            .contains("maxMovesPerHour (6) reached")
     );
     model.pass(3_600 * SECOND);
     assert!(model.assigns() > 6, "an hour later it may move again");
@@ -151,7 +151,7 @@ fn labels_that_are_half_there_are_completed() {
     assert_eq!(model.story(), ["label a"]);
 }
 
-/// Terms begin anew, while the floating IP has the last one.
+/// Terms restart at 1 while the floating IP has the last one.
 fn lease_deleted(model: &mut Model) {
     model.restart();
     (model.term, model.provider.term) = (3, 9);

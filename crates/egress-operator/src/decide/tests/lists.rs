@@ -1,4 +1,4 @@
-//! What a test asks of a model when it is over.
+//! What tests read from a model at the end.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::model::Model;
 use crate::world::{LabelState, LabelTarget, Step};
 
 impl Model {
-    /// The nodes that carry gateway labels.
+    /// The nodes with gateway labels.
     pub(super) fn labelled(&self) -> Vec<&str> {
         let nodes = self.nodes.iter().filter(|n| n.labels != LabelState::None);
         nodes.map(|node| node.name.as_str()).collect()
     }
 
-    /// How often the provider was asked to change something.
+    /// How many writes the provider received.
     pub(super) fn writes_to_provider(&self) -> usize {
         self.count(|step| matches!(step, Step::Assign { .. } | Step::Claim))
     }
@@ -35,13 +35,13 @@ impl Model {
         self.log.iter().filter(|(_, step)| which(step)).count()
     }
 
-    /// When `which` was first done.
+    /// When `which` was first true.
     pub(super) fn first(&self, which: impl Fn(&Step) -> bool) -> Option<Duration> {
         let mut log = self.log.iter();
         log.find(|(_, step)| which(step)).map(|(at, _)| *at)
     }
 
-    /// The steps in a few words, reads and polls apart.
+    /// The steps as short texts, without reads and polls.
     pub(super) fn story(&self) -> Vec<String> {
         let steps = self.log.iter().filter_map(|(_, step)| {
             let on = |on: &LabelTarget| match on {
@@ -71,14 +71,15 @@ impl Model {
         self.says(AVAILABLE)
     }
 
-    /// What a condition says to people.
+    /// The message of a condition.
     pub(super) fn message(&self, kind: &str) -> &str {
         let mut conditions = self.status.conditions.iter();
         let condition = conditions.find(|condition| condition.type_ == kind);
         condition.map_or("", |condition| condition.message.as_str())
     }
 
-    /// Asserts that `node` holds the floating IP and alone has the labels, and that the status says so.
+    /// Asserts that `node` holds the floating IP, that only it has the labels, and that the status
+    /// agrees.
     pub(super) fn assert_gateway(&self, node: &str, server: i64) {
         assert_eq!(self.provider.server, Some(server), "{:?}", self.story());
         assert_eq!(self.labelled(), [node], "{:?}", self.story());

@@ -1,10 +1,11 @@
-//! Servers that are locked: another candidate is tried, in turn, and the first that is free has it.
+//! Locked servers: other candidates are tried in turn, and the first unlocked one gets the floating
+//! IP.
 
 use super::model::{Model, SECOND};
 use super::provider::Mood;
 use crate::world::{ProviderTrouble, Step};
 
-/// `a` must go, and these servers are locked.
+/// `a` must be replaced, and `servers` are locked.
 fn locked(nodes: usize, servers: &[i64]) -> Model {
     let mut model = Model::settled(nodes);
     model.node("a").terminating = true;
@@ -44,7 +45,7 @@ fn where_all_are_locked_the_first_that_is_free_has_it() {
             model.pass(after * SECOND);
             assert_eq!(model.available(), "False Moving");
             assert!(model.message("Available").contains("locked"));
-            assert_eq!(model.labelled(), ["a"], "the label stays");
+            assert_eq!(model.labelled(), ["a"], "the label remains");
             model.provider.locks.retain(|locked| *locked != server);
             model.pass(25 * SECOND);
             let name = ["b", "c", "d"][usize::try_from(server - 2).expect("small")];
@@ -76,7 +77,7 @@ fn locks_that_last_cost_little() {
         };
         assert!(
             tried("b") * nodes >= model.assigns() / 2,
-            "each has its turn"
+            "each candidate is tried"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! A world that moves: it carries out what is decided and lets time pass, and watches on the way that
-//! what must never be is never so.
+//! A model of nodes and provider: it runs the steps of a plan, advances time, and checks the
+//! invariants after each step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,11 +42,11 @@ pub(super) struct Model {
     /// Every step, and when it was taken.
     pub(super) log: Vec<(Duration, Step)>,
     pub(super) notes: Vec<String>,
-    /// How many status writes changed something.
+    /// How many status writes changed the status.
     pub(super) writes: u32,
 }
 
-/// A healthy candidate with the server id `server`.
+/// A healthy candidate with server ID `server`.
 pub(super) fn node(name: &str, server: i64) -> CandidateNode {
     CandidateNode {
         name: name.to_owned(),
@@ -110,14 +110,14 @@ impl Model {
         }
     }
 
-    /// The same, with `a` as the gateway, settled and looked at just now.
+    /// The same, with `a` as the gateway, settled and just read.
     pub(super) fn settled(nodes: usize) -> Self {
         let mut model = Self::fresh(nodes);
         model.provider.server = Some(1);
         model.node("a").labels = LabelState::All;
         model.run();
         assert_eq!(model.status.active_node.as_deref(), Some("a"));
-        assert_eq!(model.writes_to_provider(), 0, "nothing was to do");
+        assert_eq!(model.writes_to_provider(), 0, "there was nothing to do");
         model.log.clear();
         model.notes.clear();
         model
@@ -151,7 +151,7 @@ impl Model {
         }
     }
 
-    /// One pass: steps until there is none, then the status.
+    /// One reconcile: steps until there are none, then the status.
     pub(super) fn run(&mut self) -> Plan {
         for _ in 0..100 {
             self.provider.settle(self.uptime);
@@ -178,10 +178,10 @@ impl Model {
             self.take(step);
             self.uptime += self.latency;
         }
-        panic!("no end of steps: {:?}", &self.log[self.log.len() - 6..]);
+        panic!("steps do not end: {:?}", &self.log[self.log.len() - 6..]);
     }
 
-    /// Lets `time` pass, with a pass whenever one was asked for.
+    /// Advances time by `time`, with a reconcile whenever one is due.
     pub(super) fn pass(&mut self, time: Duration) -> Plan {
         let end = self.uptime + time;
         loop {
@@ -219,7 +219,7 @@ impl Model {
             Step::Claim => {
                 let claimed = self.provider.claim(self.term);
                 let times = self.cloud.claim.take().map_or(0, |failed| failed.times);
-                let seen = self.cloud.seen.as_mut().expect("it was looked at");
+                let seen = self.cloud.seen.as_mut().expect("it was read");
                 match claimed {
                     Ok(()) => seen.term = self.term,
                     Err(trouble) => {
@@ -291,7 +291,7 @@ impl Model {
     fn poll(&mut self, id: i64) {
         let answer = self.provider.action(id);
         let action = self.moving.as_mut().and_then(|m| m.action.as_mut());
-        let action = action.expect("only an action that is known is polled");
+        let action = action.expect("only a known action is polled");
         action.polls += 1;
         action.polled = self.uptime;
         if let Ok(state) = &answer {
@@ -324,7 +324,7 @@ impl Model {
                 assert!(!holds || others > 0, "{name} holds the floating IP");
             }
             LabelState::None => {}
-            _ => assert_eq!(others, 0, "two labelled"),
+            _ => assert_eq!(others, 0, "two nodes are labeled"),
         }
         let node = self.node(name);
         match on {
@@ -333,7 +333,7 @@ impl Model {
         }
     }
 
-    /// This process dies and another takes over: all but the object and the nodes is forgotten.
+    /// This process dies and another takes over: only the object and the nodes remain.
     pub(super) fn restart(&mut self) {
         self.cloud = FloatingIpState {
             resync: self.cloud.resync,
@@ -343,7 +343,7 @@ impl Model {
         self.moving = None;
         self.leads_since = self.uptime;
         self.term += u64::from(self.term > 0);
-        // What is not written is lost: the status went through its text.
+        // The status is serialized, so that state that is not in it is lost.
         let text = serde_json::to_string(&self.status).expect("serialised");
         self.status = serde_json::from_str(&text).expect("read back");
     }

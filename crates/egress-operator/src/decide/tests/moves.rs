@@ -1,5 +1,5 @@
-//! Moves in full: their order and stages, and what is done when the provider does not answer, does not
-//! finish, or says no.
+//! Complete moves: their order and stages, and what happens when the provider does not respond,
+//! does not finish, or refuses.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn every_stage_of_a_move_is_timed() {
     assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
     assert_eq!(
         unlabelled.0, model.latency,
-        "strip and label are neighbours"
+        "strip and label are consecutive"
     );
     assert!(!last.overdue);
 }
@@ -142,7 +142,7 @@ fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
         .moving
         .as_ref()
         .map(|moving| moving.to.as_str());
-    assert_eq!(to, Some("b"), "it is where the floating IP is going");
+    assert_eq!(to, Some("b"), "the floating IP is moving there");
     model.pass(5 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);

@@ -1,4 +1,5 @@
-//! What operators of this kind have always promised: who is elected, what is gated, what is left alone.
+//! Behavior that users of similar operators rely on: which node is elected, what blocks a move,
+//! what is left alone.
 
 use aplomb_api::egress::{HealthSignal, MoveCause};
 
@@ -21,7 +22,7 @@ pub(super) fn answers(node: &mut crate::world::CandidateNode, yes: bool) {
     });
 }
 
-// Of the election.
+// Election.
 
 #[test]
 fn a_labelled_node_that_never_was_a_candidate_is_adopted() {
@@ -69,7 +70,7 @@ fn nobody_is_elected_where_nobody_can_serve() {
     assert_eq!(model.writes_to_provider(), 0);
 }
 
-// Of a pass.
+// Reconcile.
 
 #[test]
 fn floating_ip_and_label_leave_a_dead_gateway() {
@@ -183,7 +184,7 @@ fn duplicate_labels_go_without_a_move() {
     assert_eq!(model.story(), ["strip b", "strip c"]);
 }
 
-// Where the order is better than it was: the old label stays until the new holder is confirmed.
+// An improvement on the earlier order: the old label stays until the new holder is confirmed.
 
 #[test]
 fn the_old_label_stays_until_the_new_holder_is_confirmed() {

@@ -1,4 +1,4 @@
-//! How long a gateway in trouble keeps the floating IP, to the second.
+//! How long a gateway with a problem keeps the floating IP, to the second.
 
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ fn what_another_replica_can_reach_is_not_given_up() {
 }
 
 impl Model {
-    /// Asserts that nothing was written, neither at the provider nor on a node.
+    /// Asserts that nothing was written, neither to the provider nor to a node.
     pub(super) fn assert_untouched(&self) {
         assert_eq!(self.story(), [""; 0]);
     }

@@ -1,6 +1,6 @@
-//! From any world: it converges when the provider is well, nothing is written while it must not be, and
-//! the same world has the same plan. The model itself watches that no two nodes are labelled and that
-//! the holder never loses its label.
+//! Properties for arbitrary input: it converges when the provider works, nothing is written while
+//! that is forbidden, and equal input gives equal plans. The model itself checks that two nodes are
+//! never labeled and that the holder never loses its label.
 
 use aplomb_api::DurationString;
 use aplomb_api::egress::{HealthSignal, PinSpec};
@@ -62,7 +62,7 @@ fn any_mood() -> impl Strategy<Value = Mood> {
     ]
 }
 
-/// What happens to a world before it is left alone.
+/// An event before things are left alone.
 #[derive(Clone, Debug)]
 enum Turn {
     Nodes(Vec<CandidateNode>),
@@ -121,7 +121,7 @@ fn any_model() -> impl Strategy<Value = Model> {
 fn turn(model: &mut Model, turn: Turn) {
     match turn {
         Turn::Nodes(nodes) => {
-            // A new set of nodes keeps the labels that are there: only we and time change those.
+            // A new set of nodes keeps the present labels: only steps and time change those.
             let before = std::mem::replace(&mut model.nodes, nodes);
             for node in &mut model.nodes {
                 let was = before.iter().find(|was| was.name == node.name);
@@ -162,7 +162,7 @@ proptest! {
         model.pass(1_800 * SECOND);
         prop_assert_eq!(model.story(), Vec::<String>::new());
         prop_assert_eq!(&model.status, &settled.status);
-        // With nobody to elect, labels are left as they are.
+        // With no electable node, labels are left as they are.
         if model.available() == "True Serving" && model.status.candidates.ready > 0 {
             let active = model.status.active_node.clone().expect("a gateway");
             prop_assert_eq!(model.labelled(), [active.as_str()]);

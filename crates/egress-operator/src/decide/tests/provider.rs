@@ -1,25 +1,25 @@
-//! A provider in a few lines: one floating IP, actions that take time, and every way to be unwell.
+//! A minimal provider: one floating IP, actions that take time, and every kind of failure.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::world::{ActionState, ObservedFloatingIp, ProviderTrouble};
 
-/// How the provider answers.
+/// How the provider responds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mood {
     Well,
-    /// Every call is refused with this.
+    /// Every call is refused with this error.
     Troubled(ProviderTrouble),
-    /// Every write is refused with this; reads are answered.
+    /// Every write is refused with this error; reads succeed.
     WritesTroubled(ProviderTrouble),
-    /// Every write of a term is refused with this; everything else is answered.
+    /// Every write of a term is refused with this error; all other calls succeed.
     ClaimsTroubled(ProviderTrouble),
-    /// What is asked for is done, but no answer to a write arrives.
+    /// Writes take effect, but their responses are lost.
     LosesReplies,
 }
 
-/// An action, and what it does when it ends.
+/// An action, and its effect when it ends.
 #[derive(Clone, Debug)]
 struct Action {
     server: i64,
@@ -36,7 +36,7 @@ pub(super) struct Provider {
     pub(super) term: u64,
     pub(super) id: i64,
     pub(super) ip: IpAddr,
-    /// How long an action takes; `None`: for ever.
+    /// How long an action takes; without end if `None`.
     pub(super) takes: Option<Duration>,
     /// How many of the next actions end in an error.
     pub(super) failing: u32,
@@ -44,7 +44,7 @@ pub(super) struct Provider {
     pub(super) refuses: Vec<i64>,
     /// Servers that are locked by others.
     pub(super) locks: Vec<i64>,
-    /// Servers to which actions succeed without effect.
+    /// Servers for which actions succeed without effect.
     pub(super) hollow: Vec<i64>,
     actions: Vec<Action>,
 }
@@ -69,7 +69,7 @@ impl Default for Provider {
 }
 
 impl Provider {
-    /// Lets actions end that are over by `now`.
+    /// Ends the actions that are due at `now`.
     pub(super) fn settle(&mut self, now: Duration) {
         for action in &mut self.actions {
             let running = action.state == ActionState::Running;
@@ -87,13 +87,13 @@ impl Provider {
         }
     }
 
-    /// Whether an action is on its way.
+    /// Whether an action is running.
     pub(super) fn busy(&self) -> bool {
         let mut actions = self.actions.iter();
         actions.any(|action| action.state == ActionState::Running)
     }
 
-    /// Ends what would run for ever, without effect.
+    /// Ends actions that would never end, without effect.
     pub(super) fn abort(&mut self) {
         for action in &mut self.actions {
             action.fails = true;

@@ -1,4 +1,4 @@
-//! A quiet world: nothing is written, and the provider is asked as often as was promised.
+//! A steady state: nothing is written, and the provider is called as often as documented.
 
 use aplomb_api::egress::BudgetLevel;
 

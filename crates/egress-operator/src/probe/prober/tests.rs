@@ -1,4 +1,4 @@
-//! The prober in virtual time, with nodes that answer as the test says.
+//! The prober in virtual time, with scripted nodes.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 
-/// How nodes answer, by address: after so long, or never.
+/// Responses of nodes, by address: after a delay, or never.
 #[derive(Clone, Default)]
 struct Fake {
     slow: Arc<Mutex<BTreeMap<IpAddr, Option<Duration>>>>,
@@ -160,7 +160,7 @@ async fn a_probe_that_was_left_alone_is_made_again() {
     fake.answers(1, Some(Duration::from_secs(1)));
     let prober = NodeProber::new(Arc::new(fake.clone()));
     let half = tokio::time::timeout(Duration::from_millis(500), round(&prober, [1])).await;
-    assert!(half.is_err(), "given up by the one who asked");
+    assert!(half.is_err(), "canceled by its caller");
     advance(Duration::from_secs(60)).await;
     assert_eq!(round(&prober, [1]).await["node-1"], 0);
     assert_eq!(fake.dialled(), 2);
@@ -176,7 +176,7 @@ async fn the_next_probe_is_due_an_interval_after_the_last_began() {
     assert_eq!(
         left,
         Some(Duration::from_secs(3)),
-        "2 s went by in the probe"
+        "2 s passed during the probe"
     );
 }
 
