@@ -1,6 +1,6 @@
-//! Which server an object belongs to and which token may be sent there. The one place that pairs a URL
-//! with a token: a server that an object names gets a token only if the token's Secret names that server
-//! too. Who may create an object is not who may hand out the Secrets beside it.
+//! Resolves the server and token of an object. Only this module pairs a URL with a token: a server
+//! that an object names gets a token only if the token's Secret lists that server, because a user
+//! who may create objects is not necessarily allowed to read the Secrets next to them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,32 +16,32 @@ use kube::ResourceExt;
 use crate::client::ServerUrl;
 use crate::views::ControlPlaneView;
 
-/// How many characters of a token's digest tell it from others.
+/// Hex digits of a token's digest that serve as its fingerprint.
 const FINGERPRINT: usize = 12;
 
-/// A server and the token that today's spec pairs with it.
+/// A server and the token that the current spec pairs with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) url: String,
     pub(crate) ca: Option<String>,
     pub(crate) token: ApiToken,
     pub(crate) binding: ServerBinding,
-    /// The CoderControlPlane, if it is one.
+    /// The CoderControlPlane that names the server, if one does.
     pub(crate) control_plane: Option<String>,
-    /// The image of the control plane.
+    /// The image in the CoderControlPlane.
     pub(crate) image: Option<String>,
 }
 
-/// Why there is no way to the server.
+/// Why the server or its token cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessDenied {
-    /// Whether it is the server that is missing, and not the token.
+    /// Whether the server is missing, and not the token.
     pub(crate) no_server: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What an object says of its server.
+/// The server fields of an object's spec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClaim<'a> {
     pub(crate) namespace: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct ServerClaim<'a> {
     pub(crate) server: Option<&'a CoderServerRef>,
 }
 
-/// What tells a token from others without being one.
+/// Fingerprint of a token: identifies it without revealing it.
 pub(crate) fn fingerprint(token: &ApiToken) -> String {
     hex(&token.digest(), FINGERPRINT)
 }
@@ -65,7 +65,7 @@ pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
     text
 }
 
-/// Finds the server and the token of an object.
+/// Resolves the server and the token of an object.
 pub(crate) fn resolve(
     claim: ServerClaim<'_>,
     planes: &Cache<ControlPlaneView>,
@@ -76,7 +76,7 @@ pub(crate) fn resolve(
         (None, Some(plane)) => by_control_plane(claim, &plane.name, planes, secrets),
         (None, None) => Err(no_server(
             reasons::CONTROL_PLANE_UNAVAILABLE,
-            "neither controlPlaneRef nor server is set: name the server with one of them"
+            "neither controlPlaneRef nor server is set: set one of them"
                 .to_owned(),
         )),
     }
@@ -135,27 +135,27 @@ fn by_control_plane(
     let found = planes.get(&ObjectKey::new(Some(claim.namespace), name));
     let Some(plane) = found.filter(|plane| !plane.meta().deleting) else {
         return Err(unavailable(format!(
-            "there is no CoderControlPlane {name} in this namespace: create it, correct \
-             controlPlaneRef.name, or name the server with server.url"
+            "CoderControlPlane {name} does not exist: create it, correct controlPlaneRef.name, or \
+             set server.url"
         )));
     };
     let url = plane.status.url.as_deref().filter(|url| !url.is_empty());
     let Some(url) = url.map(normal) else {
         return Err(unavailable(format!(
-            "the CoderControlPlane {name} has no status.url yet"
+            "CoderControlPlane {name} has no status.url yet"
         )));
     };
     let secret = plane.status.operator_token_secret_ref.as_ref();
     let Some(reference) = secret.and_then(|it| it.secret()) else {
         return Err(no_token(
             reasons::TOKEN_REF_MISSING,
-            format!("the CoderControlPlane {name} names no token Secret in its status yet"),
+            format!("CoderControlPlane {name} has no token Secret in its status yet"),
         ));
     };
     if !plane.status.operator_access_ready {
         return Err(no_token(
             reasons::ACCESS_NOT_READY,
-            format!("the CoderControlPlane {name} has no operator access yet"),
+            format!("CoderControlPlane {name} has no operator access yet"),
         ));
     }
     let (_, token) = lasting(claim.namespace, &reference, secrets)?;
@@ -172,8 +172,7 @@ fn by_control_plane(
     })
 }
 
-/// The token that was bound to the server of a record, if it is still where it was and may still be sent
-/// there.
+/// The token that a record was bound to, if its Secret still has it and still allows the server.
 pub(crate) fn bound_token(
     namespace: &str,
     binding: &ServerBinding,
@@ -184,7 +183,8 @@ pub(crate) fn bound_token(
     (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
 }
 
-/// The same for what is to come: a Secret that is being deleted is there for what is to be taken back.
+/// Like `token`, for new keys and proxies: rejects a Secret that is being deleted, which is kept
+/// only for cleanup.
 fn lasting(
     namespace: &str,
     reference: &SecretKeyRef,
@@ -198,8 +198,8 @@ fn lasting(
     Err(no_token(
         reasons::TOKEN_UNAVAILABLE,
         format!(
-            "the Secret {name} is being deleted, and is kept until what was made with its token is taken \
-             back: name another Secret with a token of the server, or delete this object"
+            "Secret {name} is being deleted and kept only for cleanup: name another token Secret, \
+             or delete this object"
         ),
     ))
 }
@@ -214,15 +214,14 @@ fn token(
     let missing = |message| no_token(reasons::TOKEN_UNAVAILABLE, message);
     let secret = found.ok_or_else(|| {
         missing(format!(
-            "there is no Secret {name} of type Opaque in this namespace: create it with the token under \
-             the key {key}"
+            "Secret {name} of type Opaque does not exist: create it with the token in key {key}"
         ))
     })?;
     let value = secret.data.as_ref().and_then(|data| data.get(key));
     let text = value.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
     let token = text.and_then(ApiToken::new).ok_or_else(|| {
         missing(format!(
-            "the Secret {name} has no token under the key {key}: add it"
+            "Secret {name} has no token in key {key}: add it"
         ))
     })?;
     Ok((secret, token))
@@ -238,12 +237,12 @@ fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> ServerBi
     }
 }
 
-/// Whether a Secret says itself that its token is meant for `url`.
+/// Whether a Secret lists `url` as a server for its token.
 fn listed(secret: &Secret, url: &str) -> bool {
     ServerUrl::parse(url).is_ok_and(|url| servers(secret).contains(&url))
 }
 
-/// The servers that a Secret says its token is meant for. What is no URL of a server names none.
+/// The servers that a Secret lists for its token. Invalid URLs are skipped.
 fn servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     let annotations = secret.metadata.annotations.as_ref();
     let list = annotations.and_then(|all| all.get(annotations::SERVERS));
@@ -253,10 +252,11 @@ fn servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     parts.filter_map(|it| ServerUrl::parse(it).ok()).collect()
 }
 
-/// What to do about a Secret that does not name the server. The command keeps the servers it names.
+/// The message for a Secret that does not list the server. Its command keeps the servers already
+/// listed.
 fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
     let Ok(base) = ServerUrl::parse(url) else {
-        return "server.url is not the URL of a server: correct it".to_owned();
+        return "server.url is not a valid server URL: correct it".to_owned();
     };
     let mut all = servers(secret);
     all.insert(base);
@@ -264,12 +264,12 @@ fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
     let name = secret.name_any();
     let value = quoted(&format!("{}={}", annotations::SERVERS, all.join(",")));
     format!(
-        "the Secret {name} does not say that its token may be sent to {url}, so nothing is sent. If that \
-         server is to have it, run: kubectl annotate secret -n {namespace} {name} {value} --overwrite"
+        "Secret {name} does not allow sending its token to {url}. To allow it, run: kubectl \
+         annotate secret -n {namespace} {name} {value} --overwrite"
     )
 }
 
-/// A word of a shell. Who wrote a URL must not write the command of the person who pastes it.
+/// Quotes a shell word, so that a crafted URL cannot change the command that a user pastes.
 fn quoted(word: &str) -> String {
     let plain = |sign: char| sign.is_ascii_alphanumeric() || "-._~:/,=%".contains(sign);
     match word.chars().all(plain) {
@@ -278,7 +278,8 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// One spelling of a URL, so that neither case, nor the usual port, nor a slash makes another server of it.
+/// Normalizes a URL, so that case, default port and trailing slashes do not make two servers of
+/// one.
 pub(crate) fn normal(url: &str) -> String {
     ServerUrl::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
 }

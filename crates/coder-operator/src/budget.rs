@@ -1,8 +1,8 @@
 //! What may be spent at a server by one identity, shared by all objects.
 //!
-//! Nobody waits here. [`Account::turn`] says whether a call may go now, and else when to ask again; the
-//! place in the queue is kept in between. The decisions are in the ledger, which is pure; the account is
-//! the ledger with a lock. Nothing here sends a request.
+//! This module does not wait. [`Account::turn`] returns whether a call may go now, and else when to
+//! ask again; the place in the queue is kept in between. The decisions are in the ledger, which is
+//! pure; the account is the ledger with a lock. Nothing here sends a request.
 
 mod edge;
 mod hint;
@@ -161,7 +161,7 @@ fn add(shown: &mut LimiterLaneSnapshot, level: &PathLevel) {
     shown.in_flight += usize::try_from(level.in_flight).unwrap_or(usize::MAX);
 }
 
-/// The path without what is said in it about anybody.
+/// The path without names and IDs.
 fn endpoint(path: &str) -> String {
     let word = |part: &str| part.is_empty() || WORDS.contains(&part);
     let parts = path.split('/');
@@ -172,7 +172,7 @@ fn endpoint(path: &str) -> String {
 }
 
 /// The right to make one call. Dropped without a word, the call was never sent, and its turn is free again.
-#[must_use = "a permit that is dropped is given back"]
+#[must_use = "a permit is returned when it is dropped"]
 pub struct Permit {
     account: Account,
     path: Option<String>,

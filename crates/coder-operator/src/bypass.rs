@@ -1,8 +1,9 @@
-//! What is known of one token's right not to be counted. Pure: what was heard is given, and so is the time.
+//! Whether the server honors the rate-limit bypass of one token. Pure: the caller passes results
+//! and the time.
 //!
-//! The header is tried by one call at a time until the server has heeded it, so that a refusal costs one
-//! request and not one for each call that was on its way. A refusal is remembered for an hour, and so is
-//! that the server counts all the same.
+//! One call at a time tries the header until the server has honored it, so that a refusal costs one
+//! request and not one for each call in flight. A refusal is remembered for an hour, and so is a
+//! bypass without effect.
 
 use std::time::Duration;
 
@@ -10,20 +11,20 @@ use tokio::time::Instant;
 
 use crate::client::CallErrorClass;
 
-/// For how long a refusal is remembered.
+/// How long a refusal is remembered.
 const REMEMBERED: Duration = Duration::from_secs(3600);
 
-/// How the bypass stands with one token.
+/// State of the bypass for one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BypassState {
-    /// It was not tried, or too long ago.
+    /// Not tried, or too long ago.
     #[default]
     Untried,
-    /// The server heeds it.
+    /// The server honors it.
     Works,
-    /// The server refuses it: the token is no owner's.
+    /// The server refuses it: the token does not belong to an owner.
     Refused,
-    /// The server counts all the same.
+    /// The server ignores it and counts the calls.
     Ineffective,
 }
 
@@ -35,7 +36,7 @@ pub(crate) struct BypassMemory {
 }
 
 impl BypassMemory {
-    /// How it stands.
+    /// The current state.
     pub(crate) fn state(&self, now: Instant) -> BypassState {
         match self.until {
             Some(until) if now >= until => BypassState::Untried,
@@ -43,7 +44,8 @@ impl BypassMemory {
         }
     }
 
-    /// Whether a call that wants it sends the header. If so, what comes of it must be told.
+    /// Whether a call that wants the bypass sends the header. If so, `ended` must be called with
+    /// its result.
     pub(crate) fn begin(&mut self, now: Instant) -> bool {
         match self.state(now) {
             BypassState::Works => true,
@@ -52,8 +54,8 @@ impl BypassMemory {
         }
     }
 
-    /// A call with the header has ended: as `Ok`, by a refusal, or in no way at all. Returns what has to be
-    /// said that was not known before.
+    /// A call with the header ended: with success, a refusal, or no result. Returns the state if it
+    /// changed.
     pub(crate) fn ended(
         &mut self,
         how: Option<Result<(), CallErrorClass>>,
@@ -68,7 +70,7 @@ impl BypassMemory {
             Some(Err(CallErrorClass::Limited)) => {
                 self.remember(BypassState::Ineffective, before, now)
             }
-            // The handler was reached: the limiter let it through.
+            // The handler was reached, so the limiter let it through.
             Some(
                 Ok(())
                 | Err(CallErrorClass::Invalid | CallErrorClass::Missing | CallErrorClass::Exists),
@@ -78,12 +80,12 @@ impl BypassMemory {
                 }
                 None
             }
-            // Somebody else may have answered, or nobody.
+            // A proxy may have responded, or no response arrived.
             Some(Err(_)) | None => None,
         }
     }
 
-    /// The server is one that takes no notice of the header.
+    /// The server is too old to support the header.
     pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<BypassState> {
         let before = self.state(now);
         self.remember(BypassState::Ineffective, before, now)

@@ -1,8 +1,7 @@
-//! coderd's API: thin, typed calls that keep the headers of every answer, because they say what is left
-//! of the rate limit.
+//! Typed calls of coderd's API. Each returns the response headers, which carry the rate limit.
 //!
-//! One call is one request. Nothing here waits, tries again, follows a redirect or decides; every call of
-//! the operator goes through [`crate::server`], which has the gate and the budget.
+//! One call is one request. This module does not wait, retry, follow redirects or decide; all calls
+//! go through [`crate::server`], which has the backoff and the rate limiter.
 
 mod ask;
 mod base;
@@ -29,12 +28,12 @@ pub use model::{
     WorkspaceProxy, WorkspaceProxyHealth,
 };
 
-/// Carries the token.
+/// Header with the token.
 const SESSION: HeaderName = HeaderName::from_static("coder-session-token");
-/// Asks not to be counted.
+/// Header that requests to bypass the rate limit.
 const BYPASS: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
 
-/// Speaks to one server with one token. Cheap to clone.
+/// A client for one server and one token. Cheap to clone.
 #[derive(Clone)]
 pub struct CoderClient {
     transport: Transport,
@@ -42,18 +41,18 @@ pub struct CoderClient {
     token: ApiToken,
 }
 
-/// An answer of success.
+/// A successful response.
 #[derive(Clone)]
 pub struct CoderResponse<T> {
-    /// Its status.
+    /// HTTP status.
     pub status: u16,
-    /// Its headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// What it says.
+    /// Decoded body.
     pub body: T,
 }
 
-/// What a call returns.
+/// Result of a call.
 pub type Result<T> = std::result::Result<T, CallError>;
 
 impl CoderClient {
@@ -67,16 +66,16 @@ impl CoderClient {
         }
     }
 
-    /// Where it speaks to.
+    /// The server's URL.
     #[must_use]
     pub fn base(&self) -> &ServerUrl {
         &self.base
     }
 
-    /// Makes one call: one request, however it ends. With `bypass` it asks not to be counted.
+    /// Sends one request. With `bypass` it requests to bypass the rate limit.
     ///
     /// # Errors
-    /// What the server said, or that it said nothing.
+    /// The server returned an error, or did not respond.
     pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost =
             |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
@@ -125,7 +124,7 @@ impl CoderClient {
     }
 }
 
-/// Without the headers: what a gateway puts there is nobody's to vouch for.
+/// Leaves the headers out: a proxy may have put anything there.
 impl<T> fmt::Debug for CoderResponse<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")

@@ -1,4 +1,5 @@
-//! How a pass ends that was held up at a server, and what is written down of a rate limit. Pure.
+//! How a reconcile ends that was blocked by a server, and how the status reports a rate limit.
+//! Pure.
 
 use std::time::Duration;
 
@@ -11,30 +12,30 @@ use crate::client::CallErrorClass;
 use crate::hindrance::Blocked;
 use crate::times::{after, seconds};
 
-/// What a refusal is waited out with that only a person can mend.
+/// Retry interval of a refusal that only a person can fix.
 pub(crate) const SELDOM: Duration = Duration::from_secs(600);
-/// How soon what hindered a pass that went on all the same is tried again.
+/// Retry interval of a blocked call if the reconcile continued without it.
 const SOON: Duration = Duration::from_secs(15);
-/// What is written down of the first wait where nobody has told it yet.
+/// First wait in the status while the actual one is not known.
 const FIRST: Duration = Duration::from_secs(5);
-/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
+/// Retry interval of a rate-limited call; the object's backoff has the actual wait.
 const MOMENT: Duration = Duration::from_secs(1);
-/// The longest that one step of a backoff takes: what a restarted process waits, at most.
+/// Longest step of a backoff, which limits the wait after a restart.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
 
-/// How a pass ends that has no step left.
+/// Result of a reconcile without a next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Look again after this time. Nothing of it: the status must be written before what comes next.
+    /// Reconcile again after this time. Zero: the status must be written before the next step.
     Again(Duration),
-    /// Nothing helps but a change.
+    /// Only a change of the spec helps.
     Rejected { reason: String, message: String },
-    /// The server does not answer.
+    /// The server does not respond.
     Unavailable(String),
 }
 
 impl End {
-    /// After a hindrance that nothing gets past. `failed` is the reason where only a person can help.
+    /// The result if a call blocks everything. `failed` is the reason where only a person can help.
     pub(crate) fn hindered(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
         match hindrance {
             Blocked::Later { until, .. } => {
@@ -54,7 +55,7 @@ impl End {
         }
     }
 
-    /// The same, or earlier if what hindered a course that went on all the same passes earlier.
+    /// The same, or earlier if another blocked call can be retried earlier.
     pub(crate) fn sooner(self, hindrances: &[Blocked], now: Instant) -> Self {
         let Self::Again(wait) = self else {
             return self;
@@ -67,7 +68,7 @@ impl End {
         Self::Again(soonest.fold(wait, Duration::min))
     }
 
-    /// What the runtime is told.
+    /// The result for the runtime.
     pub(crate) fn verdict(self) -> Result<Action> {
         match self {
             Self::Again(wait) => Ok(Action::Recheck(wait)),
@@ -77,8 +78,8 @@ impl End {
     }
 }
 
-/// Writes down once that the server refuses for its limit, and takes it back when it has answered: a pass
-/// that needed nothing of it proves nothing while its last answer was a refusal.
+/// Sets the condition when the server starts to rate limit, and clears it after a successful
+/// response. A reconcile without a call does not clear it while the last response was a refusal.
 pub(crate) fn limited(
     hindrances: &[Blocked],
     throttled: bool,
@@ -111,20 +112,20 @@ pub(crate) fn limited(
                 since,
             });
         }
-        // An episode ends with an answer, not with a pass that needed none.
+        // The condition is cleared by a response, not by a reconcile without a call.
         (None, Some(_)) if !throttled => {
             *record = None;
-            let story = "the server answers again within its rate limit";
+            let story = "the server's rate limit allows calls again";
             notes.push(EventNote::normal("Recovered", "Call", story));
         }
         _ => {}
     }
 }
 
-/// Why nothing is sent for now.
+/// Why no calls are sent now.
 pub(crate) fn limited_story(endpoint: &str) -> String {
     format!(
-        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
-         2 min; what works keeps working"
+        "the server rate limited `{endpoint}`: calls are retried after 2 s to 2 min; running pods \
+         are not affected"
     )
 }

@@ -1,4 +1,4 @@
-//! The backoff of one object, step by step.
+//! Tests of the backoff of one object.
 
 use aplomb::ObjectKey;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -29,7 +29,7 @@ fn episode(since: i64, not_before: i64) -> RateLimited {
     }
 }
 
-/// The waits of refusals in a row, each after the one before is over.
+/// The waits of consecutive refusals, each after the previous one has ended.
 fn waits(seed: u64, many: usize) -> Vec<Duration> {
     let (gates, who) = (ObjectBackoffs::new(seed), object("a"));
     let mut now = Instant::now();
@@ -69,7 +69,7 @@ fn every_step_has_its_range_and_uses_all_of_it() {
 #[test]
 fn at_the_cap_no_wait_is_favoured() {
     let exact = (0..500).filter(|seed| waits(*seed, 7)[6] == CAP).count();
-    assert!(exact < 3, "{exact} of 500 would come back together");
+    assert!(exact < 3, "{exact} of 500 would retry together");
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn one_object_does_not_hold_another() {
 fn a_new_process_waits_as_long_as_the_old_one_would_have() {
     let (gates, who, now) = (ObjectBackoffs::new(1), object("a"), Instant::now());
     let until = gates.not_before(&who, Some(&episode(-10, 5)), (now, wall(0)));
-    // The episode is the length of three waits: a third one first, and the next is the fourth.
+    // The backoff has lasted three waits: a third one first, and the next is the fourth.
     let wait = until.expect("a wait") - now;
     assert!(wait >= seconds(6.4) && wait <= seconds(9.6), "{wait:?}");
     let wait = gates.refused(&who, now + wait);
@@ -150,7 +150,7 @@ fn an_object_that_is_gone_leaves_nothing() {
 }
 
 proptest! {
-    /// Events at any time, each of which makes the object look whether it may call, and a server that
+    /// Events at any time, each triggering a check whether the object may call, and a server that
     /// refuses everything.
     #[test]
     fn no_event_makes_more_than_five_attempts_in_thirty_seconds(

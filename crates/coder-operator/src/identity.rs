@@ -1,33 +1,33 @@
-//! Whose rate limit a token spends from, as the server counts. Pure: what the server says is given, and so
-//! is the time.
+//! Which identity's rate limit a token uses. Pure: the caller passes the server's responses and the
+//! time.
 //!
-//! Since 2.32 the server counts by user: two tokens of one user share a limit. Before, it counts by
-//! address, so that all tokens share one.
+//! Since 2.32 the server counts by user: two tokens of one user share a limit. Earlier versions
+//! count by address, so that all tokens share one.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For how long it is believed.
+/// How long the identity is cached.
 const BELIEVED: Duration = Duration::from_secs(3600);
-/// When it is asked again after it could not be learned.
+/// When it is read again after a failure.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The first version that counts by user, and that heeds the bypass header.
+/// The first version that counts by user and supports the bypass header.
 const BY_USER: (u32, u32) = (2, 32);
 
-/// Whose rate limit it is, at one server.
+/// The identity whose rate limit applies at one server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LimitOwner {
-    /// That of everybody who calls from here.
+    /// Shared by all calls from this address.
     Everybody,
-    /// A user's.
+    /// A user's own.
     User(String),
-    /// Not known yet: the token has one of its own, by its fingerprint.
+    /// Unknown: the token counts as its own identity, by its fingerprint.
     Token(String),
 }
 
 impl LimitOwner {
-    /// What people know it by.
+    /// Its name for people.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Everybody => "all".to_owned(),
@@ -37,8 +37,8 @@ impl LimitOwner {
     }
 }
 
-/// Whether a server of this version counts by user. A version that cannot be read, or one of nobody's
-/// release, is taken for a new one.
+/// Whether a server of this version counts by user. A version that cannot be parsed counts as a new
+/// one.
 pub(crate) fn counts_users(version: &str) -> bool {
     let mut numbers = version.trim().trim_start_matches('v').split('.');
     let mut next = || numbers.next()?.parse::<u32>().ok();
@@ -48,7 +48,7 @@ pub(crate) fn counts_users(version: &str) -> bool {
     }
 }
 
-/// What is known of one token.
+/// The identity of one token.
 #[derive(Debug)]
 pub(crate) struct IdentityCache {
     fingerprint: String,
@@ -65,18 +65,18 @@ impl IdentityCache {
         }
     }
 
-    /// Whose it is as far as is known, unless it has to be asked now.
+    /// The cached identity, unless it has to be read now.
     pub(crate) fn believed(&self, now: Instant) -> Option<LimitOwner> {
         self.ask_at.filter(|at| now < *at).map(|_| self.whose())
     }
 
-    /// The server has told.
+    /// The server returned the identity.
     pub(crate) fn learned(&mut self, whose: LimitOwner, now: Instant) {
         self.whose = Some(whose);
         self.ask_at = Some(now + BELIEVED);
     }
 
-    /// The server could not tell. What it said before is believed for longer.
+    /// The read failed. A cached identity is kept longer.
     pub(crate) fn failed(&mut self, now: Instant) -> LimitOwner {
         self.ask_at = Some(now + AGAIN);
         self.whose()

@@ -1,8 +1,8 @@
-//! Keeps the Secrets that tokens are read from: one carries a finalizer while a key or proxy can only be
-//! taken back with its token, so that a namespace that goes does not take the token first.
+//! Keeps token Secrets: a Secret has a finalizer while a key or proxy can only be deleted with its
+//! token, so that the deletion of a namespace does not remove the token first.
 //!
-//! Each Secret is judged by the records of all objects, whatever became of the object that a finalizer was
-//! put there for: one that nothing needs any more is let go, also after the operator was away.
+//! The records of all objects decide for each Secret, whichever object the finalizer was added for:
+//! an unneeded finalizer is removed, also after the operator was down.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{provisioner, proxy};
 
 /// Also the field manager.
 const NAME: &str = "aplomb-coder-secrets";
-/// The index of objects by the Secrets that their records need.
+/// Index of objects by the Secrets that their records need.
 const NEEDED: &str = "needed";
 
 /// The controller of token Secrets.
@@ -33,10 +33,10 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
         async move { reconcile(&secret, &cx, &office).await }
     })
     .within(opaque(namespace))
-    // Its finalizers and its deletion pass any lens.
+    // Changes of finalizers and deletion pass any predicate.
     .lens(Predicate::comparing(|_, _| true))
     .silent()
-    // Also where managedFields name another writer: a Secret restored from a backup.
+    // Also if managedFields name another writer, as in a Secret restored from a backup.
     .finalizer(TOKEN_FINALIZER)
     .index::<CoderProvisioner>(scope.clone(), NEEDED, |it| names(&keys_of(it)))
     .index::<CoderWorkspaceProxy>(scope.clone(), NEEDED, |it| names(&proxies_of(it)))
@@ -54,7 +54,7 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<Secret> {
     .resync(SELDOM)
 }
 
-/// Whether a Secret carries the finalizer.
+/// Whether a Secret has the finalizer.
 pub(crate) fn is_held(secret: &Secret) -> bool {
     let all = secret.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == TOKEN_FINALIZER)

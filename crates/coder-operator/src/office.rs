@@ -1,4 +1,4 @@
-//! What all passes share: the servers, what is remembered of objects, and the metrics.
+//! State shared by all reconciles: servers, in-memory state of objects, and metrics.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,38 +20,39 @@ use crate::seen::RememberedState;
 use crate::server::{BypassState, Caller, MaxAge, ServerClient, ServerPool, Timestamped};
 use crate::telemetry::{CoderMetrics, ObjectRemoved};
 
-/// How long a refusal that only a person can mend is not asked for again.
+/// How long a refusal that only a person can fix is cached.
 const STANDING: Duration = Duration::from_secs(600);
-/// And one of what somebody may just be about to make.
+/// How long the absence of something that is likely to be created soon is cached.
 const MISSING: Duration = Duration::from_secs(120);
-/// And one of a server that did not answer a look.
+/// How long a failed read of a server is cached.
 const SILENT: Duration = Duration::from_secs(15);
 
-/// What all passes share. Clones are the same office.
+/// State shared by all reconciles. Clones share it.
 #[derive(Clone)]
 pub(crate) struct CoderContext {
     pub(crate) servers: ServerPool,
     pub(crate) telemetry: CoderMetrics,
     pub(crate) clock: Clock,
-    /// The only namespace that is looked at.
+    /// The only namespace to watch.
     pub(crate) namespace: Option<String>,
-    /// Runs a CoderProvisioner when its turn has come.
+    /// Triggers a CoderProvisioner when its call may be made.
     pub(crate) provisioners: Trigger,
-    /// Runs a CoderWorkspaceProxy when its turn has come.
+    /// Triggers a CoderWorkspaceProxy when its call may be made.
     pub(crate) proxies: Trigger,
-    /// Has a Secret looked at that a record is about to need.
+    /// Triggers the controller of token Secrets for a Secret that a record is about to need.
     pub(crate) secrets: Trigger,
     pub(crate) desk: ObjectStates,
 }
 
 impl CoderContext {
-    /// The server that an access leads to.
+    /// The client of a server and token.
     fn server(&self, access: &Access) -> Result<ServerClient, String> {
         let ca = access.ca.as_deref();
         self.servers.at(&access.url, ca, &access.token)
     }
 
-    /// The server of a binding: today's where it is that one, else with the token that was bound to it.
+    /// The client for a binding: with the current token if the server is the same, otherwise with
+    /// the token that it was bound to.
     pub(crate) fn bound_server(
         &self,
         access: Option<&Access>,
@@ -64,13 +65,13 @@ impl CoderContext {
         }
         let token = bound_token(namespace, binding, secrets);
         let token =
-            token.ok_or_else(|| Error::fault("a binding without its token was decided on"))?;
+            token.ok_or_else(|| Error::fault("internal error: no token for this binding"))?;
         let ca = binding.ca_bundle.as_deref();
         let server = self.servers.at(&binding.server_url, ca, &token);
         server.map_err(Error::fault)
     }
 
-    /// What a server's licence allows: one answer, or one refusal, for everybody who has the same token.
+    /// The license state of a server: one response or refusal for all objects with the same token.
     pub(crate) async fn entitlements(
         &self,
         server: &ServerClient,
@@ -88,7 +89,8 @@ impl CoderContext {
             .await
     }
 
-    /// Asks, unless the same was refused a while ago and nothing that matters changed since.
+    /// Calls the server unless the same call was refused recently and nothing relevant has changed
+    /// since.
     pub(crate) async fn unless_refused<T>(
         &self,
         endpoint: CoderEndpoint,
@@ -106,19 +108,19 @@ impl CoderContext {
         })
     }
 
-    /// The same access, if a connection can be made as it says.
+    /// The same access, if a connection with its settings is possible.
     pub(crate) fn reachable(&self, access: Access) -> Result<Access, AccessDenied> {
         match self.server(&access) {
             Ok(_) => Ok(access),
             Err(why) => Err(AccessDenied {
                 no_server: true,
                 reason: reasons::INVALID_CA_BUNDLE,
-                message: format!("{} cannot be reached as the spec says: {why}", access.url),
+                message: format!("cannot connect to {} with these settings: {why}", access.url),
             }),
         }
     }
 
-    /// What a person who asked for the bypass should know of it, once.
+    /// The Event about the state of the bypass, once per state.
     pub(crate) fn bypass(&self, who: &Object, access: &Access) -> Option<EventNote> {
         let server = self.server(access).ok()?;
         let stands = server.bypass();
@@ -126,12 +128,12 @@ impl CoderContext {
             BypassState::Untried | BypassState::Works => None,
             BypassState::Refused => Some((
                 "BypassRefused",
-                "the server refuses bypassRateLimit: only the token of an owner may ask for it; calls are \
+                "the server refused bypassRateLimit, which needs an owner's token; calls are \
                  counted as usual",
             )),
             BypassState::Ineffective => Some((
                 "BypassIneffective",
-                "the server heeds no bypassRateLimit: it is older than 2.32; calls are counted as usual",
+                "the server ignores bypassRateLimit, which needs Coder 2.32; calls are counted as usual",
             )),
         };
         let news = self.desk.learns(who, stands);
@@ -139,7 +141,7 @@ impl CoderContext {
         Some(EventNote::warning(reason, "Call", story))
     }
 
-    /// An object waits until this Secret is kept for it, or for none.
+    /// Records that an object waits until this Secret has the finalizer, or no Secret.
     pub(crate) fn want(&self, who: &Object, secret: Option<ObjectKey>) {
         self.desk.set_wanted(who, secret.clone());
         if let Some(secret) = secret {
@@ -147,7 +149,7 @@ impl CoderContext {
         }
     }
 
-    /// What is remembered of an object, as far as the leader of this `term` may rely on it.
+    /// The state of an object, as far as the leader of this `term` may rely on it.
     pub(crate) fn memory(&self, who: &Object, term: u64) -> RememberedState {
         RememberedState {
             unasked: self.desk.unasked(who, term),
@@ -156,7 +158,7 @@ impl CoderContext {
         }
     }
 
-    /// Lets go of an object that is gone.
+    /// Removes the state of a deleted object.
     pub(crate) fn forget(&self, who: &Object) {
         self.servers.forget(who);
         let wanted = self.desk.forget(who);
@@ -171,7 +173,7 @@ impl fmt::Debug for CoderContext {
     }
 }
 
-/// What this process remembers. Losing it costs a look, never a key.
+/// In-memory state. Losing it costs a read, never a key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ObjectStates(Arc<Mutex<Papers>>);
 
@@ -181,7 +183,7 @@ struct Papers {
     refusals: BTreeMap<String, Standing>,
 }
 
-/// What is remembered of one object.
+/// In-memory state of one object.
 #[derive(Clone, Debug, Default)]
 struct Sheet {
     unasked: Option<(String, u64)>,
@@ -201,8 +203,8 @@ impl ObjectStates {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The name that is written down and was certainly not asked for yet, as far as the leader of this
-    /// `term` can tell: whoever led in between may have asked.
+    /// The name in the status that was certainly not requested yet, as far as the leader of this
+    /// `term` knows: another leader in between may have requested it.
     pub(crate) fn unasked(&self, who: &Object, term: u64) -> Option<String> {
         let noted = self.with(|it| it.objects.get(who)?.unasked.clone());
         noted
@@ -210,13 +212,13 @@ impl ObjectStates {
             .map(|(name, _)| name)
     }
 
-    /// Notes that `name` is written down and not asked for, or that this can no longer be told.
+    /// Records that `name` is in the status and was not requested, or that this is unknown now.
     pub(crate) fn set_unasked(&self, who: &Object, name: Option<String>, term: u64) {
         let noted = name.map(|name| (name, term));
         self.with(|it| it.objects.entry(who.clone()).or_default().unasked = noted);
     }
 
-    /// A plaintext that is not yet in its Secret, with the name of its key.
+    /// A plaintext that is not in its Secret yet, with the name of its key.
     pub(crate) fn in_hand(&self, who: &Object) -> Option<(String, CreatedKey)> {
         self.with(|it| it.objects.get(who)?.in_hand.clone())
     }
@@ -225,7 +227,7 @@ impl ObjectStates {
         self.with(|it| it.objects.entry(who.clone()).or_default().in_hand = key);
     }
 
-    /// Notes the Secret whose token an object is about to need, or that it needs none.
+    /// Records the Secret whose token an object is about to need, or none.
     fn set_wanted(&self, who: &Object, secret: Option<ObjectKey>) {
         self.with(|it| match (secret, it.objects.get_mut(who)) {
             (secret, Some(sheet)) => sheet.wanted = secret,
@@ -249,7 +251,7 @@ impl ObjectStates {
         })
     }
 
-    /// Whether it is news to an object that the bypass it asks for stands so.
+    /// Whether the state of the bypass is new for an object.
     pub(crate) fn learns(&self, who: &Object, bypass: BypassState) -> bool {
         self.with(|it| {
             let known = &mut it.objects.entry(who.clone()).or_default().bypass;
@@ -257,7 +259,7 @@ impl ObjectStates {
         })
     }
 
-    /// The refusal of `what` that still stands.
+    /// The cached refusal of `what`.
     pub(crate) fn standing(&self, what: &str, now: Instant) -> Option<CallError> {
         self.with(|it| {
             it.refusals.retain(|_, standing| standing.until > now);
@@ -265,8 +267,8 @@ impl ObjectStates {
         })
     }
 
-    /// Remembers a refusal that nothing but a person's doing ends. `what` must name everything that such
-    /// a doing changes.
+    /// Caches a refusal that only a person can end. `what` must include everything that the person
+    /// would change.
     pub(crate) fn stand(
         &self,
         endpoint: CoderEndpoint,
@@ -278,7 +280,7 @@ impl ObjectStates {
             CallErrorClass::Invalid | CallErrorClass::Token | CallErrorClass::Forbidden => STANDING,
             CallErrorClass::Missing if endpoint == CoderEndpoint::Organization => MISSING,
             CallErrorClass::Missing => STANDING,
-            // One look of all objects tells whether the server is back.
+            // One read of any object shows that the server is back.
             CallErrorClass::Server | CallErrorClass::NoAnswer if endpoint.is_look() => SILENT,
             _ => return,
         };
@@ -289,7 +291,7 @@ impl ObjectStates {
         self.with(|it| it.refusals.insert(what.to_owned(), standing));
     }
 
-    /// Lets go of an object; the Secret that it was about to need.
+    /// Removes an object. Returns the Secret that it was about to need.
     fn forget(&self, who: &Object) -> Option<ObjectKey> {
         self.with(|it| it.objects.remove(who)?.wanted)
     }

@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! The operator as a whole: settings, dependencies that tests replace, and the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use crate::server::{self, CoderConnectFn, ServerPool, Tell};
 use crate::telemetry::CoderMetrics;
 use crate::{keeper, provisioner, proxy};
 
-/// What Events and the lease call the operator.
+/// Name of the operator in Events and on the lease.
 const NAME: &str = "aplomb-coder";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct CoderSettings {
     /// The namespace of the lease.
     pub namespace: String,
-    /// The only namespace that is looked at; all, if not said.
+    /// The only namespace to watch; default: all.
     pub watch_namespace: Option<String>,
-    /// What this replica is called. No two may share it.
+    /// Unique name of this replica.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin server, published on the lease.
     pub admin: Option<String>,
-    /// For the jitter of backoffs.
+    /// Seed of the backoff jitter.
     pub seed: u64,
 }
 
@@ -47,27 +47,27 @@ impl Default for CoderSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct CoderDeps {
-    /// Connects to servers, with more authorities if any are given.
+    /// Creates the transport to a server, with additional certificate authorities if any are set.
     pub connect: CoderConnectFn,
     /// Wall time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runs tasks; default: the current runtime.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
+    /// Where the engine is listed for inspection.
     pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
+    /// Rate limiters of the API server, if operators of one process share them.
     pub server: Option<budget::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Metrics of the operator.
     pub coder: CoderMetrics,
 }
 
 impl CoderDeps {
-    /// The real ones.
+    /// Dependencies for production.
     #[must_use]
     pub fn real() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl fmt::Debug for CoderDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// The engine of the operator for any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps) -> Engine {
     let shelf = LimiterRegistry::default();
@@ -129,7 +129,7 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
         .controller(keeper::controller(&office))
 }
 
-/// Runs an object whose turn has come.
+/// Triggers an object whose call may be made now.
 fn tell(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
     Arc::new(move |who| match who.kind {

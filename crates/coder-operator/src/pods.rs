@@ -1,5 +1,5 @@
-//! What the pods of both kinds have in common: they run as nobody, write nowhere but where they must, and
-//! trust the server's own authorities where it has any.
+//! Settings shared by the pods of both kinds: they run without privileges, write only to declared
+//! directories, and trust the server's own certificate authorities if it has any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use sha2::{Digest, Sha256};
 
 use crate::access::hex;
 
-/// The longest label.
+/// Maximum length of a label value.
 const LONGEST: usize = 63;
 
-/// The key in the Secret that holds the server's authorities.
+/// Key of the certificate authorities in the Secret.
 pub(crate) const CA: &str = "ca.crt";
 const CA_DIRECTORY: &str = "/etc/aplomb/server";
-/// The user of Coder's images.
+/// The user ID in Coder's images.
 const USER: i64 = 1000;
 
-/// What a pod mounts.
+/// Mounts of a pod.
 pub(crate) struct PodMounts<'a> {
-    /// The Secret with the authorities.
+    /// The Secret with the certificate authorities.
     pub(crate) secret: &'a str,
-    /// Whether it has any.
+    /// Whether there are any.
     pub(crate) ca: bool,
-    /// Directories that can be written, empty at first.
+    /// Writable directories, initially empty.
     pub(crate) writable: &'a [&'a str],
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn volumes(parts: &PodMounts<'_>) -> (Vec<Value>, Vec<Value>) {
     (mounts, volumes)
 }
 
-/// Makes the program trust the server's authorities.
+/// Environment that makes the program trust the server's certificate authorities.
 pub(crate) fn ca_env(ca: bool) -> Option<Value> {
     let path = format!("{CA_DIRECTORY}/{CA}");
     ca.then(|| json!({ "name": "SSL_CERT_FILE", "value": path }))
@@ -73,7 +73,7 @@ pub(crate) fn security() -> (Value, Value) {
     (pod, container)
 }
 
-/// On every child: which object it belongs to.
+/// Labels of every child: the object it belongs to.
 pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), app.to_owned()),
@@ -88,12 +88,12 @@ pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// What tells a key's plaintext from another without being one.
+/// Digest of a plaintext: identifies it without revealing it.
 pub(crate) fn digest(plaintext: &[u8]) -> String {
     hex(&Sha256::digest(plaintext), 16)
 }
 
-/// What pods read from the Secret, so that they are replaced when it changes.
+/// Checksum of what pods read from the Secret, so that they are replaced when it changes.
 pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
     let mut all = Sha256::new();
     all.update(plaintext);
@@ -102,7 +102,7 @@ pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
     hex(&all.finalize(), 16)
 }
 
-/// The Deployment called `name` if `object` owns it. One that another made is neither reported on nor stopped.
+/// The Deployment called `name` if `object` owns it. A foreign one is neither reported nor stopped.
 pub(crate) fn own_deployment<K: Kind>(
     cx: &Context<K>,
     object: &ObjectMeta,
@@ -117,8 +117,8 @@ pub(crate) fn own_deployment<K: Kind>(
     Ok(found.filter(|it| owns(it)))
 }
 
-/// Stops the pods of a Deployment; each may finish. Nothing else of it is touched: what it was made from
-/// may be gone already.
+/// Scales a Deployment to zero, so that each pod may finish. No other field is changed: what it was
+/// made from may be gone already.
 pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
     let Some(own) = own_deployment(cx, object, name)? else {
         return Ok(());
@@ -126,11 +126,11 @@ pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let _guard = cx.fence().guard()?;
     let all = Api::<Deployment>::namespaced(cx.client(), namespace);
-    // The UID makes the server refuse it for another Deployment that has the name by now.
+    // With the UID the server refuses the change if another Deployment has the name by now.
     let uid = &own.metadata.uid;
     let patch = Patch::Merge(json!({ "metadata": { "uid": uid }, "spec": { "replicas": 0 } }));
     match all.patch(name, &PatchParams::default(), &patch).await {
-        // 422 is how the server refuses another UID: ours is gone too.
+        // The server refuses another UID with 422: ours is gone too.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => Ok(()),
         patched => Ok(patched.map(drop)?),
     }

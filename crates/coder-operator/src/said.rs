@@ -1,4 +1,4 @@
-//! What both kinds say of their server. The same world gives the same words.
+//! Conditions about the server that both kinds share. The same input gives the same messages.
 
 use aplomb::Condition;
 use aplomb_api::coder::{ServerBinding, annotations, conditions as kinds, reasons};
@@ -8,12 +8,12 @@ use crate::access::{Access, AccessDenied};
 use crate::client::{CallError, CallErrorClass};
 use crate::hindrance::Blocked;
 
-/// Why nothing is made yet where the Secret with the token has no finalizer. If it stays so, the API server
-/// refuses it.
+/// Reported while the token Secret has no finalizer, before anything is created. If it stays, the
+/// API server refuses the finalizer.
 pub(crate) const UNHELD: &str =
-    "waits for the finalizer coder.aplomb.dev/token on the Secret with the token";
+    "waiting for the finalizer coder.aplomb.dev/token on the token Secret";
 
-/// Whether there is a server, and it answers.
+/// Whether the server exists and responds.
 pub(crate) fn server(
     access: &Result<Access, AccessDenied>,
     hindrances: &[Blocked],
@@ -33,7 +33,7 @@ pub(crate) fn server(
                     kind,
                     reasons::SERVER_UNREACHABLE,
                     format!(
-                        "{} does not answer `{}` as it should",
+                        "{} did not respond correctly to `{}`; check that the server is up",
                         access.url, error.endpoint
                     ),
                 ),
@@ -47,7 +47,7 @@ pub(crate) fn server(
     }
 }
 
-/// Whether there is a token for it, and it takes it.
+/// Whether there is a token, and the server accepts it.
 pub(crate) fn access(
     access: &Result<Access, AccessDenied>,
     hindrances: &[Blocked],
@@ -62,14 +62,14 @@ pub(crate) fn access(
                     kind,
                     reasons::TOKEN_REJECTED,
                     format!(
-                        "{} does not take the token in the Secret {}: put a valid one there",
+                        "{} rejected the token in Secret {}: put a valid token there",
                         access.url, access.binding.token_secret_ref.name
                     ),
                 ),
                 None => Condition::yes(
                     kind,
                     reasons::ACCESS_READY,
-                    "there is a token for the server",
+                    "a token for the server is present",
                 ),
             },
         ),
@@ -83,7 +83,8 @@ fn refusal(all: &[Blocked], class: impl Fn(CallErrorClass) -> bool) -> Option<&C
     })
 }
 
-/// Why a deletion waits, and the way out where its server may be gone too, as with its namespace.
+/// Why a deletion waits, with the command to skip it if the server may be gone too, for example
+/// with its namespace.
 pub(crate) fn waits(story: &str, why: &Blocked, kind: &str, object: &ObjectMeta) -> String {
     if !matches!(
         why.class(),
@@ -94,12 +95,12 @@ pub(crate) fn waits(story: &str, why: &Blocked, kind: &str, object: &ObjectMeta)
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
     format!(
-        "{story}. If that server is gone for good, run: kubectl annotate {kind} -n {namespace} {name} {}=true",
+        "{story}. If that server no longer exists, run: kubectl annotate {kind} -n {namespace} {name} {}=true",
         annotations::ABANDON
     )
 }
 
-/// What is left at servers, each with its name, and what to do about it.
+/// The objects left at servers, and what to do about them.
 pub(crate) fn left<'a>(
     all: impl Iterator<Item = (&'a str, &'a str, &'a ServerBinding)>,
     kind: &str,
@@ -107,15 +108,15 @@ pub(crate) fn left<'a>(
 ) -> String {
     let one = |(what, name, at): (&str, &str, &ServerBinding)| {
         let (url, secret) = (&at.server_url, &at.token_secret_ref.name);
-        format!("the {what} {name} at {url} (token in the Secret {secret})")
+        format!("{what} {name} at {url} (token in Secret {secret})")
     };
     let left: Vec<_> = all.map(one).collect();
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
     format!(
-        "left behind: {}. The Secret is gone, holds another token, or does not name that server in its \
-         annotation {}: put that right, or delete there by hand what is left and run: kubectl annotate \
-         {kind} -n {namespace} {name} {}=true",
+        "cannot delete {}: the Secret is missing, has another token, or does not list the server \
+         in annotation {}. Correct the Secret, or delete by hand and run: kubectl annotate {kind} \
+         -n {namespace} {name} {}=true",
         left.join(", "),
         annotations::SERVERS,
         annotations::ABANDON

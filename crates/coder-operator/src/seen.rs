@@ -1,4 +1,4 @@
-//! What is read of the children, and what this process remembers, in the form that decisions take. Pure.
+//! State of the children, and in-memory state, as input of decisions. Pure.
 
 use aplomb::View;
 use aplomb_api::coder::{SecretKeyRef, annotations, bears_mark, is_marked};
@@ -8,43 +8,45 @@ use kube::ResourceExt;
 
 use crate::pods::digest;
 
-/// The Secret of a key or token.
+/// State of the Secret with a key or token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SecretState {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// There is one that another controls.
+    /// Another controller owns it.
     Foreign(String),
-    /// One that is ours, or nobody's.
+    /// It is ours, or has no owner.
     Ours {
-        /// The name of the key it says it holds.
+        /// The name of the key in its annotation.
         key_name: Option<String>,
-        /// Whether it holds a key at all, and the one that was put there.
+        /// Whether it has a key at all, and the one that was put there.
         whole: bool,
     },
 }
 
-/// A Deployment.
+/// State of a Deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeploymentState {
     pub(crate) replicas: i32,
     pub(crate) ready: i32,
-    /// Whether no pod of an earlier template is left but those that end.
+    /// Whether all pods of earlier templates are gone or terminating.
     pub(crate) rolled: bool,
 }
 
-/// What this process remembers of an object.
+/// In-memory state of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RememberedState {
-    /// The name of a pending key that was certainly not asked for since it was written down.
+    /// The name of a pending key that was certainly not requested since it was written to the
+    /// status.
     pub(crate) unasked: Option<String>,
-    /// The plaintext of a key is in memory and not yet in the Secret: its name.
+    /// The name of a key whose plaintext is in memory and not in the Secret yet.
     pub(crate) in_hand: Option<String>,
-    /// The last answer that it got was a 429, however much could be decided without asking since.
+    /// Whether the last response was a 429, even if decisions were made without a call since.
     pub(crate) throttled: bool,
 }
 
-/// Reads a Secret that the object of this UID is to write. `field` is where another can be named.
+/// Reads a Secret that the object with this UID manages. `field` is the spec field that can name
+/// another one.
 pub(crate) fn secret(
     found: Option<&Secret>,
     reference: &SecretKeyRef,
@@ -57,7 +59,7 @@ pub(crate) fn secret(
     let controller = View::meta(found).controller().cloned();
     if let Some(owner) = controller.filter(|it| Some(&*it.uid) != uid) {
         return SecretState::Foreign(format!(
-            "the Secret {} belongs to {} {}: choose another {field}",
+            "Secret {} belongs to {} {}: choose another {field}",
             reference.name, owner.kind, owner.name
         ));
     }
@@ -67,8 +69,8 @@ pub(crate) fn secret(
     let controlled = View::meta(found).controller().is_some();
     if unnamed && !empty && !controlled {
         return SecretState::Foreign(format!(
-            "the Secret {} is there already and is not this object's: choose another {field}, or, to hand \
-             over what it holds, set its annotation {}",
+            "Secret {} exists and does not belong to this object: choose another {field}, or hand \
+             it over by setting its annotation {}",
             reference.name,
             annotations::KEY_NAME
         ));
@@ -85,14 +87,14 @@ pub(crate) fn secret(
     }
 }
 
-/// Whether the operator put a key there for another object: one whose cluster was backed up, and which still
-/// uses the key. A person who hands a key over takes the digest away.
+/// Whether the operator put a key there for another object, which still uses it: for example one
+/// from a backup of another cluster. A person who hands a key over removes the digest.
 fn is_anothers(found: &Secret, name: &str, uid: Option<&str>) -> bool {
     let written = found.annotations().contains_key(annotations::KEY_DIGEST);
     written && bears_mark(name) && !is_marked(name, uid.unwrap_or_default())
 }
 
-/// Reads a Secret whoever writes it.
+/// Reads a Secret of any owner.
 pub(crate) fn held(found: &Secret, reference: &SecretKeyRef) -> SecretState {
     let value = found
         .data
@@ -160,7 +162,7 @@ mod tests {
         let own = json!([{ "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
             "name": "team", "uid": "here", "controller": true }]);
         assert_eq!(reads(&restored, &own, "here"), Some(name.clone()));
-        // By a person's hand, and as the operators of others name keys.
+        // Set by a person, with the key names of other operators.
         let handed = json!({ annotations::KEY_NAME: name });
         assert_eq!(reads(&handed, &json!([]), "here"), Some(name));
         let plain = json!({ annotations::KEY_NAME: "team", annotations::KEY_DIGEST: digest(b"k") });

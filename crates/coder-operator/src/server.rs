@@ -1,8 +1,8 @@
 //! Servers, and every call that is made to them.
 //!
-//! A call passes the gate of its object, gets its turn from the account of its identity, checks the right
-//! to act right before it is sent, and teaches all of them what came of it. Nobody waits for a turn: a call
-//! that has to be made later says so. What many want to know is read once.
+//! A call passes the gate of its object, gets its turn from the account of its identity, checks the
+//! right to act right before it is sent, and reports its result to all of them. Callers do not
+//! block: a call that has to be made later says so. What many want to know is read once.
 
 mod call;
 mod calls;
@@ -40,9 +40,9 @@ use waiters::CallWaiters;
 
 pub use crate::bypass::BypassState;
 
-/// How long what is known of a server is kept that nobody asks for.
+/// How long the state of an unused server is kept.
 const UNUSED: Duration = Duration::from_secs(2 * 3600);
-/// How long before the deadline of whoever asks a call has to be over.
+/// How long before the deadline of its caller a call has to be over.
 const TO_TAKE_IN: Duration = Duration::from_millis(500);
 
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
@@ -63,7 +63,7 @@ pub struct ServerPoolSettings {
     pub shelf: LimiterRegistry,
     /// Of everything that is drawn.
     pub seed: u64,
-    /// Whom to tell.
+    /// Called for objects whose turn has come.
     pub tell: Tell,
 }
 
@@ -115,7 +115,7 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
+    /// When a call has to end, so that its result is processed before the caller's deadline.
     fn last(&self) -> Instant {
         let last = self.deadline.checked_sub(TO_TAKE_IN);
         last.unwrap_or(self.deadline)
@@ -152,7 +152,7 @@ pub enum MaxAge {
 }
 
 impl ServerPool {
-    /// Nobody was called yet.
+    /// No servers yet.
     #[must_use]
     pub fn new(settings: ServerPoolSettings) -> Self {
         let common = Arc::new(Common {
@@ -166,18 +166,18 @@ impl ServerPool {
         }))
     }
 
-    /// The server at an address, trusted by the authorities of a bundle, and called with a token. Whoever
-    /// names the same three gets the same server.
+    /// The server at an address, trusted by the authorities of a bundle, and called with a token.
+    /// The same three give the same server.
     ///
     /// # Errors
-    /// The address or the bundle cannot be used; says what to change.
+    /// The address or the bundle is invalid; says what to change.
     pub fn at(
         &self,
         url: &str,
         ca: Option<&str>,
         token: &ApiToken,
     ) -> Result<ServerClient, String> {
-        let base = ServerUrl::parse(url).map_err(|what| format!("the server's URL {what}"))?;
+        let base = ServerUrl::parse(url).map_err(|what| format!("server URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
         let which = (base.clone(), authorities, token.digest());
         let now = Instant::now();
@@ -209,7 +209,7 @@ impl ServerPool {
         self.0.common.gates.is_refused(who)
     }
 
-    /// An object is no more: its place in queues and what is remembered of it go.
+    /// Removes the state of a deleted object, and its places in queues.
     pub fn forget(&self, who: &Object) {
         self.0.common.gates.forget(who);
         let looks = self.0.common.waiters.forget(who);

@@ -1,5 +1,5 @@
-//! What both controllers are wired with: which Secrets are watched, what of a child matters, and how a
-//! decision is laid down.
+//! Setup shared by both controllers: watched Secrets, relevant changes of children, and how a
+//! decision is written.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use serde::Serialize;
 
-/// The index of objects by the names of the Secrets and control planes they name.
+/// Index of objects by the names of their Secrets and control planes.
 pub(crate) const BY_NAME: &str = "names";
 
-/// Secrets of the type that tokens and keys are in.
+/// Secrets of the type used for tokens and keys.
 pub(crate) fn opaque(namespace: Option<&str>) -> Scope {
     Scope {
         namespace: namespace.map(str::to_owned),
@@ -21,12 +21,12 @@ pub(crate) fn opaque(namespace: Option<&str>) -> Scope {
     }
 }
 
-/// Whether a Secret holds the same, and is said to be for the same.
+/// Whether the data and the servers of two Secrets are equal.
 pub(crate) fn same_data(old: &Secret, new: &Secret) -> bool {
     old.data == new.data && old.metadata.annotations == new.metadata.annotations
 }
 
-/// Whether a Deployment asks for the same and has come as far.
+/// Whether spec and progress of two Deployments are equal.
 pub(crate) fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
     let far = |it: &Deployment| {
         let status = it.status.clone().unwrap_or_default();
@@ -38,8 +38,8 @@ pub(crate) fn same_rollout(old: &Deployment, new: &Deployment) -> bool {
         && far(old) == far(new)
 }
 
-/// Those that name an object. A token's Secret that only a control plane names is found through those who
-/// use one.
+/// The objects that name a Secret or control plane. A token Secret that only a control plane names
+/// is found through the users of the control plane.
 pub(crate) fn naming<K: Kind>(
     all: &Cache<K>,
     kind: &str,
@@ -61,8 +61,9 @@ pub(crate) fn naming<K: Kind>(
     keys
 }
 
-/// Lays down what was decided. Written when the pass ends, whatever becomes of the step; `told` keeps
-/// what was told in this pass, so that each is told once.
+/// Queues status, conditions and Events of a decision. They are written at the end of the
+/// reconcile, whether or not the step succeeds; `told` holds the Events of this reconcile, so that
+/// each is published once.
 pub(crate) fn say<K: Kind>(
     cx: &Context<K>,
     status: impl Serialize,
@@ -71,7 +72,7 @@ pub(crate) fn say<K: Kind>(
     told: &mut Vec<EventNote>,
 ) {
     cx.status(status);
-    // What an earlier step of this pass still waited for may be done.
+    // A previous step of this reconcile may have finished what it waited for.
     cx.retract(RECONCILING);
     for condition in conditions {
         cx.condition(condition.clone());

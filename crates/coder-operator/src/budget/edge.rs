@@ -77,7 +77,7 @@ fn between(reset: i64, date: Option<i64>, sent: Instant, now: Instant) -> (Insta
     };
     let earliest = offset(sent, left - 1).max(loose.0);
     let latest = (offset(now, left + 1) + GRAIN).min(loose.1);
-    // A date that contradicts the window it came with is somebody else's: that of a gateway.
+    // A date that contradicts the window it came with comes from another system, such as a proxy.
     if (-1..=61).contains(&left) && earliest <= latest {
         (earliest, latest)
     } else {

@@ -7,7 +7,7 @@ use http::header::{DATE, RETRY_AFTER};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 
-/// Behind any hint: a server that asks for more is asked again all the same.
+/// Upper bound of any hint: even if a server requests more, it is called again after this.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// The three headers of coderd's limiter. They come together or not at all.

@@ -55,8 +55,8 @@ impl Limiter {
         (if taken { 201 } else { 429 }, reading)
     }
 
-    /// When the last of `many` calls is taken that are all made as soon as they may be: the first at
-    /// once, the others when its answer has come, before which nobody knows the limit.
+    /// When the last of `many` calls is taken that are all made as soon as they may be: the first
+    /// at once, the others when its answer has come, before which the limit is unknown.
     fn best(mut self, many: usize, (first, answered): (u64, u64)) -> u64 {
         let mut at = first;
         for call in 0..many {
@@ -234,7 +234,7 @@ impl Play {
         }
         let date = ((self.limiter.wall + now) / SECOND) as i64;
         let back = now + self.dice.u64(0..=self.way);
-        // A server of which nothing is known must be heard once.
+        // At a server in an unknown state, at least one call must be made.
         let known = self.first.is_some();
         self.first.get_or_insert((now, back));
         match known && self.loses > 0 && self.dice.u64(0..self.loses) == 0 {

@@ -1,5 +1,5 @@
-//! What may be spent at a server by one identity: a window and a queue for each path. Pure: it is told the
-//! time, and says whom to tell.
+//! What may be spent at a server by one identity: a window and a queue for each path. Pure: the
+//! caller passes the time, and gets back the callers to wake.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use super::window::SlidingWindow;
 
 /// When one asks again where only an answer can tell; the answer itself tells sooner.
 const UNSURE: Duration = Duration::from_secs(5);
-/// Whoever could come this much earlier than told is told.
+/// A caller whose turn comes this much earlier than announced is woken.
 const NOTABLE: Duration = Duration::from_millis(200);
 /// How long a path is closed by a refusal that says nothing, and at most after several of them.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(60);
-/// How often what nobody waits for is looked for.
+/// How often paths without waiting callers are removed.
 const SWEEP: Duration = Duration::from_secs(30);
 
 /// Whether a call may go.
@@ -144,7 +144,7 @@ impl<W: Ord + Clone> Ledger<W> {
         path.ready(edge.as_ref(), now)
     }
 
-    /// Somebody wants nothing any more.
+    /// A caller gives up all its places.
     pub(crate) fn forget(&mut self, who: &W, now: Instant) -> Vec<W> {
         let edge = self.edge;
         let mut ready = Vec::new();

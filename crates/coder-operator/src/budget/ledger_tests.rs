@@ -1,4 +1,4 @@
-//! The ledger: turns, closings and who is told.
+//! Tests of the ledger: turns, closings and which callers are woken.
 
 use super::*;
 use crate::budget::hint::WindowHeaders;
@@ -128,6 +128,6 @@ fn a_turn_that_is_not_taken_goes_to_the_next() {
     let (first, _) = later(&mut ledger, 1, now).expect("full");
     let (second_wait, _) = later(&mut ledger, 2, now).expect("full");
     assert!(second_wait > first);
-    // The first never comes; the second does, at its time, and finds nobody before it.
+    // The first never comes; the second does, at its time, and is the first in the queue.
     assert_eq!(later(&mut ledger, 2, now + second_wait), None);
 }

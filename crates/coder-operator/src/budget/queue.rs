@@ -19,9 +19,9 @@ pub enum CallPriority {
     Look,
 }
 
-/// Whoever does not come within this of its time lets the next one pass.
+/// A caller that does not come within this of its time lets the next one pass.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Whoever has not come for so long has lost interest.
+/// A caller that has not come for this long is dropped.
 const INTEREST: Duration = Duration::from_secs(300);
 /// In a round of eight grants: the one that looks come first in, and the one of writes.
 const ROUND: usize = 8;
@@ -59,8 +59,8 @@ impl<W> Default for CallQueue<W> {
 }
 
 impl<W: Ord + Clone> CallQueue<W> {
-    /// Takes the last place of a lane, or keeps the one it has there. Somebody who now wants something
-    /// else leaves the lane it waited in.
+    /// Takes the last place of a lane, or keeps the one it has there. A caller that now makes
+    /// another kind of call leaves the lane it waited in.
     pub(crate) fn enter(&mut self, who: &W, lane: CallPriority, now: Instant) {
         let place = self.find(who);
         if let Some((_, index)) = place.filter(|(found, _)| *found == lane as usize) {

@@ -1,7 +1,7 @@
-//! Requests and how their answers are read: one constructor for each call.
+//! Requests and how their responses are decoded: one constructor for each call.
 //!
-//! A name becomes one segment of a path and never more: what could lead elsewhere is escaped, and what
-//! cannot be escaped is refused before anything is sent.
+//! A name is always exactly one path segment: special characters are escaped, and names that cannot
+//! be escaped are refused before anything is sent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +21,13 @@ use super::model::{
 
 type Result<T> = std::result::Result<T, CallError>;
 
-/// A request whose answer is a `T`.
+/// A request with response type `T`.
 pub struct CoderCall<T> {
-    /// Which call.
+    /// The endpoint.
     pub endpoint: CoderEndpoint,
-    /// How.
+    /// The HTTP method.
     pub(super) method: Method,
-    /// What the server's rate limit counts by: the path, without a query.
+    /// The path without a query, by which the server's rate limit counts.
     pub path: String,
     pub(super) body: Option<Bytes>,
     read: fn(&[u8]) -> Option<T>,
@@ -61,7 +61,7 @@ impl<T> CoderCall<T> {
 }
 
 impl CoderCall<BuildInfo> {
-    /// Which version the server is.
+    /// Version of the server.
     #[must_use]
     pub fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
@@ -70,7 +70,7 @@ impl CoderCall<BuildInfo> {
 }
 
 impl CoderCall<CoderUser> {
-    /// Whose token it is.
+    /// The user of the token.
     #[must_use]
     pub fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
@@ -79,10 +79,10 @@ impl CoderCall<CoderUser> {
 }
 
 impl CoderCall<Organization> {
-    /// The organisation of a name or id.
+    /// The organization with a name or ID.
     ///
     /// # Errors
-    /// As all that take a name: it cannot be part of a path.
+    /// The name cannot be part of a path.
     pub fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
         let path = format!("/api/v2/organizations/{}", segment(endpoint, name)?);
@@ -91,7 +91,7 @@ impl CoderCall<Organization> {
 }
 
 impl CoderCall<Vec<ProvisionerKey>> {
-    /// The keys of an organisation.
+    /// The keys of an organization.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -102,7 +102,7 @@ impl CoderCall<Vec<ProvisionerKey>> {
 }
 
 impl CoderCall<CreatedKey> {
-    /// A new key.
+    /// Creates a key.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -122,7 +122,7 @@ impl CoderCall<CreatedKey> {
 }
 
 impl CoderCall<Vec<ProvisionerKeyDaemons>> {
-    /// The keys of an organisation and the daemons that are connected with each.
+    /// The keys of an organization, with the daemons connected with each.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -134,7 +134,7 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
 }
 
 impl CoderCall<Entitlements> {
-    /// What the licence allows.
+    /// The features of the license.
     #[must_use]
     pub fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
@@ -143,7 +143,7 @@ impl CoderCall<Entitlements> {
 }
 
 impl CoderCall<WorkspaceProxy> {
-    /// The workspace proxy of a name or id.
+    /// The workspace proxy with a name or ID.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -165,7 +165,7 @@ impl CoderCall<Vec<WorkspaceProxy>> {
 }
 
 impl CoderCall<CreatedProxy> {
-    /// A new workspace proxy.
+    /// Registers a workspace proxy.
     #[must_use]
     pub fn new_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
@@ -173,7 +173,7 @@ impl CoderCall<CreatedProxy> {
         ask.with(looks)
     }
 
-    /// Other looks or another token for a workspace proxy.
+    /// Changes the display fields of a workspace proxy, or its token.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -189,7 +189,7 @@ impl CoderCall<CreatedProxy> {
 }
 
 impl CoderCall<()> {
-    /// The end of a key.
+    /// Deletes a key.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -200,7 +200,7 @@ impl CoderCall<()> {
         Ok(Self::new(endpoint, Method::DELETE, path, nothing))
     }
 
-    /// The end of a workspace proxy.
+    /// Deletes a workspace proxy.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
@@ -229,8 +229,8 @@ fn proxy(endpoint: CoderEndpoint, name: &str) -> Result<String> {
     ))
 }
 
-/// One segment of a path: whatever is not a letter, a digit or one of `-._~` is escaped. Dots alone mean
-/// another path even when they are escaped, and nothing at all means the path above.
+/// One path segment: all but letters, digits and `-._~` is escaped. Segments of dots mean another
+/// path even when escaped, and an empty one means the parent.
 fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     if matches!(text, "" | "." | "..") {
         return Err(CallError::unsendable(endpoint));
@@ -243,13 +243,13 @@ fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     Ok(text.bytes().map(one).collect())
 }
 
-/// An object. A list would be read as its fields in their order, which nobody meant.
+/// An object. A list is rejected: serde would read its items as the fields in their order.
 fn json<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     let object = body.trim_ascii_start().starts_with(b"{");
     object.then(|| serde_json::from_slice(body).ok())?
 }
 
-/// An empty list may come as null.
+/// An empty list may be null.
 fn list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
     let list = serde_json::from_slice::<Option<Vec<T>>>(body).ok()?;
     Some(list.unwrap_or_default())
@@ -268,7 +268,7 @@ fn nothing(_: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Without the body: nothing in it is worth the doubt.
+/// Leaves the body out: it may contain secrets.
 impl<T> fmt::Debug for CoderCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")

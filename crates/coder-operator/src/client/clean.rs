@@ -1,16 +1,16 @@
-//! What may be kept of the words of another system: nothing secret, nothing that breaks a line, and not
-//! much.
+//! Sanitizes text of other systems: no secrets, no line breaks, limited length.
 
 use aplomb_http_client::ApiToken;
 
-/// How much of a message is kept.
+/// Maximum length of a message.
 const LONGEST: usize = 300;
-/// As many letters and digits in a row are a key or half of a token. An id has dashes in between.
+/// This many letters and digits in a row may be a key or half of a token. An ID has dashes in
+/// between.
 const TELLING: usize = 20;
 const REDACTED: &str = "[redacted]";
 
-/// The same text without any part of the token, without anything that looks like a key, on one line, and
-/// cut. In this order: half of a secret at the cut would look like none.
+/// Removes any part of the token and anything that looks like a key, joins lines, and cuts the
+/// text. The cut is last: half of a secret would not be recognized.
 pub(super) fn clean(token: &ApiToken, text: &str) -> String {
     let text: String = text
         .chars()

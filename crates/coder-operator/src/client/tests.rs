@@ -1,4 +1,4 @@
-//! Each call over a transport that answers what it is told to.
+//! Each call over a transport with a prepared response.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ fn copy(request: &Request<Bytes>) -> Request<Bytes> {
     copy
 }
 
-/// A client whose every request is answered with `status` and `body`, and what it asked.
+/// A client whose every request gets `status` and `body`, and the requests it has sent.
 fn answered(status: u16, body: &str) -> (CoderClient, Asked) {
     let asked = Asked::default();
     let (log, body) = (asked.clone(), Bytes::from(body.to_owned()));
@@ -247,12 +247,12 @@ async fn success_that_cannot_be_read_may_have_happened() {
         );
         assert_eq!(
             error.to_string(),
-            "create key: answered 201 with a body that cannot be read"
+            "create key: responded 201 with a body that cannot be decoded"
         );
     }
 }
 
-/// Whatever part of a secret is told, it is not in `text`.
+/// Asserts that no part of a secret is in `text`.
 fn holds_no_secret(text: &str) {
     for secret in [SECRET, KEY] {
         for at in 0..=secret.len() - 20 {

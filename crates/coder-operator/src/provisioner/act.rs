@@ -32,7 +32,7 @@ pub(crate) struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// Takes `step` and notes in `seen` what came of it.
+    /// Takes `step` and stores its result in `seen`.
     pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
@@ -169,7 +169,7 @@ impl Act<'_> {
         format!("{what} {uid} {generation} {rotate} {} {print}", key.name)
     }
 
-    /// Asks for the key, and does not let go of its plaintext before it is in the Secret.
+    /// Requests the key, and keeps its plaintext in memory until it is in the Secret.
     async fn create(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&key.binding)?, self.asker());
         let tags = &self.world.object.spec.tags;
@@ -218,7 +218,7 @@ impl Act<'_> {
     async fn store(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
         let Some((_, plaintext)) = self.office.desk.in_hand(self.who) else {
             return Err(Error::fault(
-                "a key in hand was decided on that is not there",
+                "internal error: the pending key is not in memory",
             ));
         };
         let wanted = self.bare(key);
@@ -248,13 +248,13 @@ impl Act<'_> {
         let object = &*self.world.object;
         let key = self.child(&wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
-        let held = held.ok_or_else(|| Error::fault("a Secret that is not there was decided on"))?;
+        let held = held.ok_or_else(|| Error::fault("internal error: the Secret does not exist"))?;
         let data = held.data.as_ref();
         let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
-            return Err(Error::fault("a Secret without a key was decided on"));
+            return Err(Error::fault("internal error: the Secret has no key"));
         };
         if seen::held(&held, &wanted.secret) != whole(&wanted.key_name) {
-            let what = "the Secret was changed while it was looked at";
+            let what = "the Secret changed meanwhile";
             return Err(Error::new(aplomb::ErrorClass::Conflict, what));
         }
         let secret = children::secret(object, wanted, &plaintext.0);

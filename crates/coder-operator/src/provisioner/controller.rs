@@ -29,7 +29,8 @@ const KIND: &str = "CoderProvisioner";
 const WORKERS: usize = 32;
 /// How long one pass may take: a few calls and writes, each under its own deadline.
 const PASS: Duration = Duration::from_secs(90);
-/// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
+/// More steps than any status can need: a reconcile that takes them is undone by another writer,
+/// and starts from the beginning.
 const STEPS: usize = 64;
 
 /// The controller of CoderProvisioner.

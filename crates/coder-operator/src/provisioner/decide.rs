@@ -1,7 +1,7 @@
 //! From what is known of a CoderProvisioner to its one next step, and to what is said of it. Pure.
 //!
-//! A key is never deleted before the one that replaces it is in use, and never asked for before its name
-//! is written down. What a name was written down for can be found again by anybody who reads it.
+//! A key is never deleted before the one that replaces it is in use, and never asked for before its
+//! name is written down. The key of a name in the status can be found again after a crash.
 
 mod draft;
 mod farewell;
@@ -107,10 +107,10 @@ fn image(world: &Observed, access: &Access) -> Course<String> {
     let own = world.object.spec.image.clone();
     own.or_else(|| access.image.clone()).ok_or_else(|| {
         let fix = match &access.control_plane {
-            Some(name) => format!("set spec.image here or on the CoderControlPlane {name}"),
+            Some(name) => format!("set spec.image here or on CoderControlPlane {name}"),
             None => "set spec.image".to_owned(),
         };
-        Stop::rejected(reasons::IMAGE_MISSING, format!("no image is named: {fix}")).into()
+        Stop::rejected(reasons::IMAGE_MISSING, format!("no image is set: {fix}")).into()
     })
 }
 
@@ -157,7 +157,7 @@ fn organization(world: &Observed, draft: &mut Draft, access: &Access) -> Course<
     }
 }
 
-/// The organisation of the key in use, if it is still the one that is asked for: children are kept as they
+/// The organization of the key in use, if it is still the one that is asked for: children are kept as they
 /// should be although the server cannot be asked.
 fn known_organization(world: &Observed, access: &Access) -> Option<Organization> {
     let name = &world.object.spec.organization_name;

@@ -1,5 +1,5 @@
-//! Gathers all that a decision about one CoderProvisioner needs. Reads caches and memory; writes nothing
-//! and asks nobody.
+//! Gathers all that a decision about one CoderProvisioner needs. Reads caches and memory; makes no
+//! writes and no calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

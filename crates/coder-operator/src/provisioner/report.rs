@@ -12,7 +12,7 @@ use crate::telemetry::{
 };
 use crate::times::elapsed;
 
-/// Tells of a pass that is over.
+/// Reports a finished reconcile.
 pub(crate) fn tell(
     coder: &CoderMetrics,
     who: &Object,

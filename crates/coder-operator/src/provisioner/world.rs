@@ -51,7 +51,7 @@ impl Observed {
     }
 }
 
-/// Where keys are: an organisation of a server, as a token sees it.
+/// Where keys are: an organization of a server, as a token sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyScope {
     pub(crate) url: String,

@@ -28,7 +28,7 @@ pub(crate) struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// Takes `step` and notes in `seen` what came of it.
+    /// Takes `step` and stores its result in `seen`.
     pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
@@ -81,7 +81,7 @@ impl Act<'_> {
 
     async fn entitlements(&self, seen: &mut Progress) -> Result<()> {
         let Some(Ok(access)) = &self.world.access else {
-            return Err(Error::fault("a licence without a server was decided on"));
+            return Err(Error::fault("internal error: no server to read the license from"));
         };
         let (server, asker) = (self.at(&access.binding)?, self.asker());
         let looked = self.office.entitlements(&server, &access.binding, &asker);
@@ -126,7 +126,7 @@ impl Act<'_> {
         format!("{about} {uid} {generation} {rotate} {name}")
     }
 
-    /// Registers the name, and does not let go of the token before it is in the Secret.
+    /// Registers the name, and keeps the token in memory until it is in the Secret.
     async fn register(&self, pending: &PendingProxy, seen: &mut Progress) -> Result<()> {
         let (server, asker) = (self.at(&pending.binding)?, self.asker());
         let looks = looks(&self.world.object);
@@ -227,10 +227,10 @@ impl Act<'_> {
     }
 
     async fn keep(&self, made: CreatedProxy, seen: &mut Progress) -> Result<()> {
-        // What was looked at is no longer so.
+        // The data that was read is outdated.
         seen.proxies.clear();
         let Some(token) = made.token else {
-            return Err(Error::fault("the server made a token and did not tell it"));
+            return Err(Error::fault("the server created a token but did not return it"));
         };
         let id = made.proxy.id;
         let hand = Some((id.clone(), token));
@@ -242,7 +242,7 @@ impl Act<'_> {
         let held = self.office.desk.in_hand(self.who);
         let Some((_, token)) = held.filter(|(held, _)| held == id) else {
             return Err(Error::fault(
-                "a token in hand was decided on that is not there",
+                "internal error: the pending token is not in memory",
             ));
         };
         let access = self.world.access.as_ref().and_then(|it| it.as_ref().ok());
@@ -269,7 +269,7 @@ impl Act<'_> {
         let held = self.cx.cache::<Secret>()?.get(&key);
         let data = held.as_ref().and_then(|it| it.data.as_ref());
         let Some(token) = data.and_then(|it| it.get(&wanted.secret.key)) else {
-            return Err(Error::fault("a Secret without a token was decided on"));
+            return Err(Error::fault("internal error: the Secret has no token"));
         };
         if let Some(id) = &wanted.id {
             let secret = children::secret(object, wanted, id, &token.0);

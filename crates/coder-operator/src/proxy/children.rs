@@ -57,7 +57,7 @@ pub(crate) fn secret(
     }
 }
 
-/// What the proxy is told. What a person sets comes last, and wins.
+/// Environment of the proxy. User values come last and take precedence.
 fn environment(object: &CoderWorkspaceProxy, children: &Children) -> Vec<Value> {
     let mut env = vec![
         json!({ "name": "CODER_PRIMARY_ACCESS_URL", "value": children.url }),

@@ -81,7 +81,8 @@ fn registered(world: &Observed, draft: &mut Draft, access: &Access) -> Course<()
     retire::course(world, draft)
 }
 
-/// Somebody else has registered the proxy: no server is asked, unless something is to be taken back.
+/// The proxy was registered by the user: no server is called, unless something is to be deleted
+/// there.
 fn given(world: &Observed, draft: &mut Draft) -> Course<()> {
     let spec = &world.object.spec;
     let (Some(url), Some(_)) = (
@@ -95,7 +96,7 @@ fn given(world: &Observed, draft: &mut Draft) -> Course<()> {
         draft.retire_current(world);
         return Err(Next::Persist);
     }
-    // What is left at a server of former days is told apart from what is given.
+    // What is left at former servers is handled separately from the given token.
     farewell::held(farewell::unintend(world, draft))?;
     let image = spec.image.clone().ok_or_else(|| no_image(None))?;
     if !matches!(&world.secret, SecretState::Ours { whole: true, .. }) {
@@ -116,10 +117,10 @@ fn given(world: &Observed, draft: &mut Draft) -> Course<()> {
 
 fn no_image(control_plane: Option<&str>) -> Next {
     let fix = match control_plane {
-        Some(name) => format!("set spec.image here or on the CoderControlPlane {name}"),
+        Some(name) => format!("set spec.image here or on CoderControlPlane {name}"),
         None => "set spec.image".to_owned(),
     };
-    Stop::rejected(reasons::IMAGE_MISSING, format!("no image is named: {fix}")).into()
+    Stop::rejected(reasons::IMAGE_MISSING, format!("no image is set: {fix}")).into()
 }
 
 fn entitled(world: &Observed, draft: &mut Draft) -> Course<()> {

@@ -1,5 +1,5 @@
-//! Gathers all that a decision about one CoderWorkspaceProxy needs. Reads caches and memory; writes nothing
-//! and asks nobody.
+//! Gathers all that a decision about one CoderWorkspaceProxy needs. Reads caches and memory; makes
+//! no writes and no calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ impl Observer<'_> {
         let key = ObjectKey::new(Some(self.namespace()), &reference.name);
         let found = self.cx.cache::<Secret>()?.get(&key);
         if self.object.spec.bootstrap.is_none() {
-            // A person's, whoever writes it.
+            // A user's Secret, whichever client writes it.
             let held = found.map(|it| seen::held(&it, &reference));
             return Ok(held.unwrap_or(SecretState::Absent));
         }

@@ -9,7 +9,7 @@ use super::world::{Observed, Plan};
 use crate::object::Object;
 use crate::telemetry::{CoderMetrics, KeyOrphaned, KeyRotated, ObjectDecided};
 
-/// Tells of a pass that is over.
+/// Reports a finished reconcile.
 pub(crate) fn tell(
     coder: &CoderMetrics,
     who: &Object,

@@ -76,7 +76,7 @@ pub(crate) struct ProxyRegistration {
     pub(crate) binding: ServerBinding,
 }
 
-/// What came of a look for a proxy.
+/// Result of a read of a proxy.
 pub(crate) type ProxyLookup = CallResult<Arc<Timestamped<Option<WorkspaceProxy>>>>;
 
 /// What this pass has seen of servers so far.

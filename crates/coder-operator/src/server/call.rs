@@ -1,4 +1,4 @@
-//! One call of one object: the gate, then its turn. Nobody waits for either.
+//! One call of one object: the gate, then its turn. Neither blocks.
 
 use tokio::time::Instant;
 
@@ -23,8 +23,8 @@ impl ServerClient {
         self.spend(&purse, asker, ask, asker.who).await
     }
 
-    /// One call that changes something. `doubt` makes what is known doubtful, where the call may have
-    /// happened without an answer, or has met what nobody knew of; also when nobody waits for it any more.
+    /// Runs a call that changes something. `doubt` discards cached state if the call may have taken
+    /// effect without a response, or met an unexpected state; also if its caller no longer waits.
     pub(super) async fn write<T>(
         &self,
         asker: &Caller<'_>,
@@ -84,7 +84,7 @@ impl ServerClient {
     }
 }
 
-/// A write of which nobody has heard yet.
+/// A write without a response so far.
 struct Unheard<F: Fn()> {
     doubt: F,
     leaves_one: bool,

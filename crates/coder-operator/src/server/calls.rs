@@ -1,7 +1,7 @@
-//! What can be asked of a server about organisations, licences and keys.
+//! What can be asked of a server about organizations, licenses and keys.
 //!
-//! A write that has an answer is put into what is known, so that nobody has to read it; one without makes
-//! what is known doubtful.
+//! A write that has an answer is put into what is known, so that it need not be read again; one
+//! without makes what is known doubtful.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::client::{
 };
 use crate::pushback::Pushback;
 
-/// An organisation's id does not change; that it is gone is noticed by whoever uses it.
+/// An organization's id does not change; that it is gone is noticed when it is used.
 const ORGANIZATION: Duration = Duration::from_secs(3600);
 
 type Asked<T> = Result<T, Pushback>;
@@ -35,7 +35,7 @@ impl ServerClient {
         self.0.site.base.name()
     }
 
-    /// The organisation of a name. It is remembered until a call with its id says that there is none.
+    /// The organization of a name. It is remembered until a call with its id says that there is none.
     ///
     /// # Errors
     /// As all calls: it is not the object's turn, or what the server said.
@@ -47,7 +47,7 @@ impl ServerClient {
         Ok(read.value.clone())
     }
 
-    /// The keys of an organisation. One that was made with [`Self::create_key`] since the list was read has
+    /// The keys of an organization. One that was made with [`Self::create_key`] since the list was read has
     /// no id yet.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl ServerClient {
         self.seen(organization, read)
     }
 
-    /// The keys of an organisation with the daemons that are connected with each.
+    /// The keys of an organization with the daemons that are connected with each.
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -80,7 +80,7 @@ impl ServerClient {
         self.seen(organization, read)
     }
 
-    /// What the licence allows. A server without any such thing says [`CallErrorClass::Missing`].
+    /// What the license allows. A server without any such thing says [`CallErrorClass::Missing`].
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -119,7 +119,7 @@ impl ServerClient {
         Ok(made.value)
     }
 
-    /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organisation.
+    /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organization.
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -146,7 +146,7 @@ impl ServerClient {
         Ok(())
     }
 
-    /// Forgets an organisation that a call with its id did not find.
+    /// Forgets an organization that a call with its id did not find.
     fn seen<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
         if answer.as_ref().err().and_then(Pushback::class) == Some(CallErrorClass::Missing) {
             let looks = &self.0.looks.organizations;

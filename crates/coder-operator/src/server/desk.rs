@@ -1,4 +1,4 @@
-//! What is known of one server: by everybody who calls it, and by those who call it with one token.
+//! What is known of one server: by all who call it, and by those who call it with one token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,11 +20,11 @@ use crate::client::{
 use crate::identity::{IdentityCache, LimitOwner};
 use crate::object::Object;
 
-/// How many calls that are not counted may be under way with one account: a server that does not limit
-/// us is no reason to storm it.
+/// How many calls that are not counted may be under way with one account: a server without a limit
+/// must not be flooded.
 const UNCOUNTED: usize = 8;
 
-/// One server, whoever calls it.
+/// One server, for all its callers.
 pub(super) struct ServerState {
     pub(super) base: ServerUrl,
     state: Mutex<SiteState>,
@@ -103,7 +103,7 @@ impl TokenClient {
         self.site.skew(|skew| skew.there(here))
     }
 
-    /// What somebody spends from, made when it is first needed.
+    /// The limits of an identity, created on first use.
     pub(super) fn purse(&self, whose: &LimitOwner) -> IdentityLimits {
         self.site.state(|state| {
             if let Some(purse) = state.purses.get(whose) {

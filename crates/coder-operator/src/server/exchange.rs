@@ -24,7 +24,7 @@ pub(super) enum CallCharge {
     Uncounted,
 }
 
-/// A permit whose call is on its way: whoever gives up waiting has spent it all the same.
+/// A permit whose call is in flight: it is spent even if its caller stops waiting.
 struct Sending(Option<Permit>);
 
 impl Drop for Sending {
@@ -79,7 +79,7 @@ impl ServerClient {
         })
     }
 
-    /// Teaches everybody what came of a call.
+    /// Reports the result of a call to limiter, backoff, clock and metrics.
     fn learn(
         &self,
         who: &Object,

@@ -1,8 +1,8 @@
-//! What many want to know is read once: what is known, the read that is under way, and what was written
-//! since. Nothing here calls anybody.
+//! What many want to know is read once: what is known, the read that is under way, and what was
+//! written since. This module makes no calls.
 //!
-//! A read is driven by those who wait for it; when the first of them is gone another goes on with it, and
-//! when all are gone it ends. Failures are told to all who waited and kept for nobody.
+//! A read is driven by those who wait for it; when the first of them is gone another goes on with
+//! it, and when all are gone it ends. Failures are told to all who waited and not kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -183,7 +183,7 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
         self.doubt_where(|asked, _| asked == path);
     }
 
-    /// The same for all paths of which this holds, given what is known there.
+    /// The same for all paths that match, given what is known there.
     pub(super) fn doubt_where(&self, which: impl Fn(&str, Option<&T>) -> bool) {
         self.table(|table| {
             table.number += 1;

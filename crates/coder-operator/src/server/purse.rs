@@ -1,8 +1,8 @@
 //! Which account a call spends from: the server is asked for its version and for the token's user, and what
 //! it said is believed for an hour.
 //!
-//! Until that is known these two calls spend from what everybody shares. Where the server cannot tell, the
-//! token has an account of its own for the time being.
+//! Until that is known these two calls spend from the shared limit. Where the server cannot tell,
+//! the token has an account of its own for the time being.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use crate::client::{CallErrorClass, CoderCall, CoderEndpoint};
 use crate::identity::{LimitOwner, counts_users};
 use crate::pushback::Pushback;
 
-/// The read of who we are is no single path.
+/// Name of the combined read of version and user, which has no single path.
 const IDENTITY: &str = "identity";
 const HOUR: Duration = Duration::from_secs(3600);
-/// It is asked again after an hour; what was heard before that is for those who ask meanwhile.
+/// It is asked again after an hour; an earlier response is for those who ask meanwhile.
 const LATELY: Duration = Duration::from_secs(1800);
 
 impl ServerClient {

@@ -1,4 +1,5 @@
-//! Looks that many share: whoever finds nothing new enough joins the read that is under way, or begins it.
+//! Looks that many share: a caller without recent enough data joins the read in flight, or starts
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +15,10 @@ use crate::client::{CallError, CallErrorClass, CoderCall, CoderEndpoint};
 use crate::object::Object;
 use crate::pushback::Pushback;
 
-/// How long a read may take at least, whoever began it: it is for others too.
+/// How long a read may take at least, whichever caller started it: others share it.
 const LOOK: Duration = Duration::from_secs(15);
 
-/// Terms that outlive whoever asks: a look goes on for others.
+/// Terms that outlive the caller: a read continues for others.
 pub(super) struct OwnedCaller {
     who: Object,
     bypass: bool,

@@ -1,5 +1,5 @@
-//! Calls that the server is asked not to count. They take no turn, pass the gate all the same, and teach no
-//! budget.
+//! Calls that the server is asked not to count. They take no turn, still pass the gate, and teach
+//! no budget.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::telemetry::{BypassIneffective, BypassRefused, DeferReason};
 /// When one asks again who found too many such calls under way.
 const SOON: Duration = Duration::from_secs(1);
 
-/// A call that sends the header. What comes of it is remembered, also if nobody waits for it any more.
+/// A call that sends the header. Its result is stored even if its caller no longer waits.
 struct Trial<'a> {
     server: &'a ServerClient,
     how: Option<Result<(), CallErrorClass>>,

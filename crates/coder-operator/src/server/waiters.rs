@@ -1,5 +1,5 @@
-//! Who waits for a look that many share. The look has one place in the queue of its account, and when its
-//! turn comes all of them are told: whoever comes first looks for all.
+//! Who waits for a look that many share. The look has one place in the queue of its account, and
+//! when its turn comes all of them are woken: the first to come reads for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -47,7 +47,7 @@ impl CallWaiters {
         });
     }
 
-    /// The turn of somebody has come, or of a look, or a look is over.
+    /// The turn of an object or a read has come, or a read has ended.
     pub(super) fn tell(&self, who: &Object) {
         if who.kind != LOOK {
             return (self.tell)(who);
@@ -56,7 +56,7 @@ impl CallWaiters {
         waiting.iter().for_each(|who| (self.tell)(who));
     }
 
-    /// `who` waits for nothing any more. Returns the looks that nobody waits for now.
+    /// `who` no longer waits for anything. Returns the reads without waiting callers.
     pub(super) fn forget(&self, who: &Object) -> Vec<Object> {
         self.looks(|looks| {
             let alone =

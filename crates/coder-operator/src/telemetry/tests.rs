@@ -1,4 +1,4 @@
-//! What a scrape shows after what has occurred.
+//! The output of a scrape after various events.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Promise: the limiter is passed by only where the spec asks for it; a refusal costs one request more per
-//! token and hour, and a header without effect is seen and said.
+//! Guarantee: the rate limit is bypassed only where the spec says so; a refusal costs one more
+//! request per token and hour, and a header without effect is detected and reported.
 
 use aplomb_apiserver::coderd::{Role, Version};
 use http::StatusCode;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::lab::{Around, Lab, TEAM, minutes, on_box, seconds};
 use crate::site::{self, Options};
 
-/// Calls that coderd lets an owner make past its limiter; the others carry no header.
+/// Calls for which coderd lets an owner bypass the limiter; the others carry no header.
 fn may_bypass(method: &str, path: &str) -> bool {
     let path = path.trim_start_matches("/api/v2/");
     let keys = path.ends_with("/provisionerkeys") || path.contains("/provisionerkeys/");
@@ -17,7 +17,7 @@ fn may_bypass(method: &str, path: &str) -> bool {
     (keys && !path.ends_with("/daemons")) || writes
 }
 
-/// So many rotations, one every ten minutes, of an object that asks to pass the limiter by.
+/// Rotates the key of an object with the bypass every ten minutes, `many` times.
 async fn rotations(lab: Lab, many: u32) -> Lab {
     let _replica = lab.settled(&json!({ "bypassRateLimit": true })).await;
     for number in 0..many {
@@ -52,13 +52,13 @@ fn an_owner_passes_a_limit_of_one() {
             assert!(!it.bypass || may, "{} {}", it.method, it.path);
         }
         let passed = requests.iter().filter(|it| it.bypass).count();
-        assert!(passed > 0, "none asked to pass");
+        assert!(passed > 0, "no call had the bypass header");
         assert!(
             requests.iter().all(|it| !it.bypass || !it.counted),
-            "none was counted"
+            "no call was counted"
         );
         println!(
-            "an owner: {passed} of {} calls passed the limiter by",
+            "an owner: {passed} of {} calls bypassed the limiter",
             requests.len()
         );
     });
@@ -79,7 +79,7 @@ fn a_refused_bypass_costs_one_request_per_token_and_hour() {
             let asked = requests.iter().filter(|it| it.bypass).count();
             let all = requests.iter().filter(|it| may_bypass(&it.method, &it.path)).count();
             println!(
-                "not an owner ({code}): {} of {all} calls in 2 h were refused their bypass, and {asked} asked",
+                "not an owner ({code}): {} of {all} calls in 2 h were refused their bypass, {asked} sent the header",
                 refused.len()
             );
             assert!((2..=3).contains(&refused.len()), "one an hour: {refused:?}");
@@ -109,7 +109,7 @@ fn another_token_is_asked_anew() {
     });
 }
 
-/// Before 2.32 the header did nothing: the first 429 despite it tells.
+/// Before 2.32 the header did nothing: the first 429 despite it shows that.
 #[test]
 fn a_bypass_without_effect_is_seen_and_said() {
     let old = |it: &mut Options| {
@@ -129,7 +129,7 @@ fn a_bypass_without_effect_is_seen_and_said() {
         let requests = lab.coderd.requests(0);
         let asked = requests.iter().filter(|it| it.bypass).count();
         let refused = requests.iter().filter(|it| it.status == Some(429)).count();
-        println!("an old server, limit 4: {asked} calls asked to pass, {refused} were refused for their rate");
+        println!("an old server, limit 4: {asked} calls with the header, {refused} were refused for their rate");
         assert!(refused <= 8, "it learns: {refused}");
         let said = lab.events().iter().any(|(reason, _)| reason.contains("Bypass"));
         assert!(said, "{:?}", lab.events());
@@ -137,7 +137,7 @@ fn a_bypass_without_effect_is_seen_and_said() {
     });
 }
 
-/// The same on a server that should know better: whoever is in front of it limits too.
+/// The same on a server that should support it: a proxy in front limits too.
 #[test]
 fn a_429_despite_the_header_is_seen_and_said() {
     as_a(|it| it.role = Role::Owner).run(|lab| async move {

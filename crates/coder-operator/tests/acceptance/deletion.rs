@@ -1,5 +1,5 @@
-//! Promise: a deletion takes the key with it, however long the server refuses; unless it is told to go
-//! without, or its deadline is over, and then what is left behind is reported.
+//! Guarantee: a deletion also deletes the key, however long the server refuses; unless it is
+//! abandoned or reaches its deadline, and then what is left behind is reported.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ async fn hour_of(lab: Lab, fault: Value) -> (Duration, usize) {
     let calls = lab.coderd.requests(since).len();
     let at_the_end = lab.keys_when_gone();
     lab.coderd.behaves();
-    let key = until(minutes(10), "the key goes", || {
+    let key = until(minutes(10), "the key is deleted", || {
         lab.coderd.names().is_empty()
     })
     .await;
@@ -32,7 +32,7 @@ async fn hour_of(lab: Lab, fault: Value) -> (Duration, usize) {
     assert_eq!(
         *at_the_end.lock().unwrap(),
         Some(0),
-        "the object goes after its key"
+        "the object is deleted after its key"
     );
     assert!(!lab.told("KeyOrphaned"), "nothing is left behind");
     drop(replica);
@@ -51,7 +51,7 @@ fn an_hour_of_refusals_does_not_leak_the_key() {
         ("no answer", json!({ "path": "/api/v2/", "hang": "before" })),
     ] {
         let (took, calls) = on_box(1, move |lab| hour_of(lab, fault));
-        println!("{what} for an hour: {calls} calls, the key is gone {took:.0?} after it ended");
+        println!("{what} for an hour: {calls} calls, the key is deleted {took:.0?} after it ended");
     }
 }
 
@@ -70,11 +70,11 @@ fn an_abandoned_deletion_goes_at_once_and_is_reported() {
                 assert!(lab.exists(TEAM));
                 lab.annotate(TEAM, ABANDON, "true").await;
             }
-            let took = until(seconds(10), "it goes", || !lab.exists(TEAM)).await;
+            let took = until(seconds(10), "it is deleted", || !lab.exists(TEAM)).await;
             assert!(lab.told("KeyOrphaned"), "{:?}", lab.events());
             let orphans = replica.metric(&["orphan"]);
             assert!(orphans >= 1.0, "{}", replica.metrics());
-            println!("abandoned: gone after {took:.1?}, {orphans} orphan reported");
+            println!("abandoned: deleted after {took:.1?}, {orphans} orphan reported");
         });
     }
 }
@@ -99,7 +99,7 @@ fn a_deadline_ends_the_wait() {
         lab.delete(TEAM).await;
         sleep(minutes(118)).await;
         assert!(lab.exists(TEAM), "not before the deadline");
-        until(minutes(10), "it goes", || !lab.exists(TEAM)).await;
+        until(minutes(10), "it is deleted", || !lab.exists(TEAM)).await;
         assert!(lab.told("KeyOrphaned"));
     });
 }
@@ -110,7 +110,7 @@ fn a_token_that_is_gone_holds_it_until_the_deadline() {
         let _replica = lab.settled(&json!({ "deletionDeadline": "1h" })).await;
         let deleted = lab.secrets().delete(SECRET, &Default::default()).await;
         deleted.unwrap();
-        // By force: else it is kept as long as its token is needed.
+        // The finalizer is removed by force: otherwise it stays while its token is needed.
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let params = PatchParams::default();
         let freed = lab.secrets().patch(SECRET, &params, &free).await;
@@ -118,7 +118,7 @@ fn a_token_that_is_gone_holds_it_until_the_deadline() {
         lab.delete(TEAM).await;
         sleep(minutes(50)).await;
         assert!(lab.exists(TEAM), "the token may come back");
-        until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+        until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
         assert!(lab.told("KeyOrphaned"));
     });
 }
@@ -131,9 +131,9 @@ fn what_never_had_a_key_goes_without_asking() {
         lab.provisioner(TEAM, &json!({})).await;
         sleep(minutes(3)).await;
         lab.delete(TEAM).await;
-        let took = until(seconds(10), "it goes", || !lab.exists(TEAM)).await;
+        let took = until(seconds(10), "it is deleted", || !lab.exists(TEAM)).await;
         assert!(!lab.told("KeyOrphaned"), "there was none");
-        println!("never had a key: gone after {took:.1?}, the server refusing all the time");
+        println!("never had a key: deleted after {took:.1?}, the server refusing all the time");
     });
 }
 
@@ -150,7 +150,7 @@ fn the_daemons_finish_their_jobs_before_the_key_goes() {
     });
 }
 
-/// A 404 of DELETE alone proves nothing: it also means that the token sees no such organisation.
+/// A 404 of DELETE alone proves nothing: it also means that the token cannot see the organization.
 #[test]
 fn a_404_is_no_proof_that_the_key_is_gone() {
     on_box(8, |lab| async move {
@@ -161,7 +161,7 @@ fn a_404_is_no_proof_that_the_key_is_gone() {
         sleep(minutes(60)).await;
         assert!(
             lab.exists(TEAM),
-            "the organisation is not to be seen, the key may be there"
+            "the organization is not visible, the key may exist"
         );
         lab.coderd.behaves();
         settles(minutes(30), || left(&lab, TEAM)).await.unwrap();

@@ -1,5 +1,6 @@
-//! Promise: many objects share one budget. The server never has to refuse, all converge, and the time is
-//! within 10 % of what its limit allows. Beside it, computed: what as many independent backoffs cost.
+//! Guarantee: many objects share one rate limiter. The server never refuses a call, all converge,
+//! and the time is within 10 % of what its limit allows. For comparison, the cost of independent
+//! backoffs is computed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 use crate::lab::{Around, Lab, minutes, seconds, tally, until};
 use crate::operator::Replica;
 
-/// coderd's limiter: two windows of a minute, and a request more is refused when `round(rate) + 1` is
-/// above the limit.
+/// coderd's limiter: two windows of a minute; it refuses a request if `round(rate) + 1` exceeds the
+/// limit.
 #[derive(Clone, Debug)]
 struct Windows {
     limit: f64,
@@ -26,7 +27,7 @@ impl Windows {
         }
     }
 
-    /// Whether one more is let in so many milliseconds after the beginning, which is that of a window.
+    /// Whether a request is admitted this many milliseconds after the start of a window.
     fn admit(&mut self, at: u64) -> bool {
         let (window, within) = (at / 60_000, at % 60_000);
         let count = |window: Option<u64>| {
@@ -43,7 +44,8 @@ impl Windows {
     }
 }
 
-/// The soonest that a limit lets so many calls in, if the first comes so long after a window began.
+/// The shortest time in which a limit admits `calls` calls, with the first this long after the
+/// start of a window.
 fn soonest(limit: u32, calls: usize, first: Duration) -> Duration {
     let mut windows = Windows::new(limit);
     let first = u64::try_from(first.as_millis()).expect("short");
@@ -57,7 +59,8 @@ fn soonest(limit: u32, calls: usize, first: Duration) -> Duration {
     Duration::from_millis(at - first)
 }
 
-/// What objects cost that each back off on their own: until the last is let in, refusals, waits in sum.
+/// The cost of objects with independent backoffs: time until the last is admitted, refusals, sum of
+/// waits.
 fn independent(limit: u32, objects: u64) -> (Duration, u64, Duration) {
     let mut windows = Windows::new(limit);
     let mut random = fastrand::Rng::with_seed(7);
@@ -79,11 +82,11 @@ fn independent(limit: u32, objects: u64) -> (Duration, u64, Duration) {
     (time(last), refused, time(waited))
 }
 
-/// What a fleet came to.
+/// Result of a fleet.
 #[derive(Debug)]
 struct Came {
     took: Duration,
-    /// Calls on the busiest path, and how long after the beginning of a window the first was.
+    /// Calls on the busiest path, and when in a window the first was sent.
     calls: usize,
     first: Duration,
     refused: usize,
@@ -101,7 +104,7 @@ async fn fleet(lab: Lab, objects: usize) -> Came {
     let _replica = Replica::start(&lab, "first");
     let mut unready: Vec<String> = (0..objects).map(|it| format!("team-{it:03}")).collect();
     let all_ready = || {
-        // Those that are ready are not looked at again: there are many, and looks are dear.
+        // Ready objects are not read again: there are many, and reads are expensive.
         while unready.last().is_some_and(|name| lab.is_ready(name)) {
             unready.pop();
         }
@@ -152,7 +155,7 @@ fn check(objects: usize, limit: u32) {
         came.took, came.calls, came.creates, came.refused, came.most
     );
     println!(
-        "  formula: the {}th call is let in when prev x (60 - elapsed)/60 + cur first allows it: {bound:.0?}; took {:.1} % of it",
+        "  formula: call {} is admitted when prev x (60 - elapsed)/60 + cur first allows it: {bound:.0?}; took {:.1} % of it",
         came.calls,
         100.0 * came.took.as_secs_f64() / bound.as_secs_f64()
     );

@@ -1,5 +1,5 @@
-//! Promise: what a person or another cluster made at the server is neither used nor deleted, at whatever
-//! moment it was made and however well its name fits.
+//! Guarantee: a key or proxy of a person or another cluster is neither used nor deleted, whenever
+//! it was created and however well its name fits.
 
 use aplomb_api::coder::key_name;
 use aplomb_apiserver::coderd::Role;
@@ -15,7 +15,7 @@ use crate::operator::Replica;
 
 const PROXIES: &str = "/api/v2/workspaceproxies";
 
-/// Somebody else's keys under the names that this object would like.
+/// Creates foreign keys with the names that this object would use.
 fn theirs(lab: &Lab) -> Vec<String> {
     let other = ["another cluster", "a third"].map(|uid| key_name(TEAM, uid, 0));
     let names = [TEAM.to_owned(), "team-1".to_owned()].into_iter();
@@ -31,7 +31,7 @@ fn are_there(lab: &Lab, theirs: &[String]) {
     }
 }
 
-/// Waits until the object works; rotates its key; deletes it. Nothing is left but what others have made.
+/// Waits until the object works; rotates its key; deletes it. Only foreign keys are left.
 async fn lives_and_goes(lab: &Lab, theirs: &[String]) {
     lab.ready(TEAM, minutes(15)).await;
     are_there(lab, theirs);
@@ -42,7 +42,7 @@ async fn lives_and_goes(lab: &Lab, theirs: &[String]) {
     })
     .await;
     lab.delete(TEAM).await;
-    until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+    until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
     are_there(lab, theirs);
     assert_eq!(
         lab.coderd.names().len(),
@@ -62,7 +62,7 @@ fn keys_that_were_there_before_are_left_alone() {
     });
 }
 
-/// Made while the name is written down and the answer is open, and the operator dies there or lives.
+/// Keys created while the name is pending and the response is open, with and without a crash there.
 #[test]
 fn keys_that_are_made_in_between_are_left_alone() {
     for (dies, fault) in [
@@ -93,7 +93,7 @@ fn keys_that_are_made_in_between_are_left_alone() {
     }
 }
 
-/// Whatever is done first: crashes around the calls of a first key, with others making theirs meanwhile.
+/// Crashes around the calls of a first key, with foreign keys created meanwhile.
 #[test]
 fn keys_that_are_made_during_a_crash_are_left_alone() {
     for effect in 1..24 {
@@ -108,7 +108,7 @@ fn keys_that_are_made_during_a_crash_are_left_alone() {
                 let _second = Replica::start(&lab, "second");
                 lab.ready(TEAM, minutes(15)).await;
                 lab.delete(TEAM).await;
-                until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+                until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
                 are_there(&lab, &theirs);
                 assert_eq!(
                     lab.coderd.names().len(),
@@ -121,7 +121,7 @@ fn keys_that_are_made_during_a_crash_are_left_alone() {
     }
 }
 
-/// Somebody deletes our key and makes one of its name, for daemons of their own.
+/// Our key is deleted, and a foreign one with its name is created for other daemons.
 #[test]
 fn a_key_that_took_the_name_of_ours_is_left_alone() {
     on_box(4, |lab| async move {
@@ -130,14 +130,14 @@ fn a_key_that_took_the_name_of_ours_is_left_alone() {
         let name = lab.key_name(TEAM);
         assert!(lab.coderd.sim.delete_key("coder", &name));
         let theirs = lab.coderd.sim.create_key("coder", &name);
-        until(minutes(15), "another is used", || {
+        until(minutes(15), "another key is used", || {
             lab.key_name_now(TEAM).is_some_and(|it| it != name)
         })
         .await;
         lab.ready(TEAM, minutes(15)).await;
-        until(minutes(15), "it is told", || lab.told("KeyNotOurs")).await;
+        until(minutes(15), "it is reported", || lab.told("KeyNotOurs")).await;
         lab.delete(TEAM).await;
-        until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+        until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
         assert_eq!(lab.coderd.key_of(&theirs), Some(name));
     });
 }
@@ -153,13 +153,13 @@ fn a_key_that_took_the_name_of_ours_a_moment_ago_is_left_alone() {
             assert!(lab.coderd.sim.delete_key("coder", &name));
             let theirs = lab.coderd.sim.create_key("coder", &name);
             lab.delete(TEAM).await;
-            until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+            until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
             assert_eq!(lab.coderd.key_of(&theirs), Some(name));
         });
     }
 }
 
-/// A Secret that a person brings along names the key of another object.
+/// A user's Secret names the key of another object.
 #[test]
 fn a_key_that_another_object_uses_is_left_to_it() {
     on_box(8, |lab| async move {
@@ -178,12 +178,12 @@ fn a_key_that_another_object_uses_is_left_to_it() {
         assert_ne!(lab.key_name("late"), name);
         assert!(lab.told("KeyNotOurs"), "{:?}", lab.events());
         lab.delete("late").await;
-        until(minutes(20), "it goes", || !lab.exists("late")).await;
+        until(minutes(20), "it is deleted", || !lab.exists("late")).await;
         assert_eq!(lab.coderd.names(), [name].into());
     });
 }
 
-/// A Deployment of a person has the name of the child.
+/// A user's Deployment has the name of the child.
 #[test]
 fn a_deployment_that_another_made_is_not_stopped() {
     on_box(9, |lab| async move {
@@ -198,16 +198,16 @@ fn a_deployment_that_another_made_is_not_stopped() {
         all.create(&PostParams::default(), &theirs).await.unwrap();
         let _replica = Replica::start(&lab, "first");
         lab.provisioner(TEAM, &json!({})).await;
-        until(minutes(5), "a key is made", || {
+        until(minutes(5), "a key is created", || {
             !lab.coderd.names().is_empty()
         })
         .await;
         sleep(minutes(1)).await;
         lab.delete(TEAM).await;
-        until(minutes(20), "it goes", || !lab.exists(TEAM)).await;
+        until(minutes(20), "it is deleted", || !lab.exists(TEAM)).await;
         assert!(lab.coderd.names().is_empty());
         let left = lab.stored("apps", "deployments", "provisioner-team");
-        assert_eq!(left.expect("it is there")["spec"]["replicas"], 3);
+        assert_eq!(left.expect("the Deployment exists")["spec"]["replicas"], 3);
     });
 }
 
@@ -221,7 +221,7 @@ where
     around.run(scenario)
 }
 
-/// A proxy of another cluster, registered in between: neither given a new token nor taken back.
+/// A proxy of another cluster, registered in between: neither given a new token nor deleted.
 #[test]
 fn a_proxy_that_is_registered_in_between_is_left_alone() {
     for (name, dies) in [(TEAM, true), (TEAM, false), ("Team", true), ("Team", false)] {
@@ -241,7 +241,7 @@ fn a_proxy_that_is_registered_in_between_is_left_alone() {
             }
             lab.coderd.behaves();
             let _second = dies.then(|| Replica::start(&lab, "second"));
-            until(minutes(10), "it is told", || {
+            until(minutes(10), "it is reported", || {
                 lab.proxy_condition(TEAM, "Registered").reason == "ProxyNotOurs"
             })
             .await;
@@ -260,14 +260,14 @@ fn a_proxy_that_is_registered_in_between_is_left_alone() {
                 lab.stored("aplomb.dev", "coderworkspaceproxies", TEAM)
                     .is_none()
             };
-            until(minutes(10), "it goes", gone).await;
+            until(minutes(10), "it is deleted", gone).await;
             let there = lab.coderd.sim.proxies();
             assert!(there.iter().any(|it| it.id == theirs), "{there:?}");
         });
     }
 }
 
-/// Its answer is lost: the proxy bears the mark of the object, and is used.
+/// The response is lost: the proxy has the mark of the object, and is used.
 #[test]
 fn a_proxy_whose_answer_was_lost_is_ours() {
     on_owned(6, |lab| async move {

@@ -1,5 +1,6 @@
-//! Promise: the Secret with a token outlives what was made with it, and nothing else of it is touched; when
-//! nothing needs it any more it is let go, whatever became of the objects and of the operator.
+//! Guarantee: the Secret with a token outlives the keys and proxies created with it, and no other
+//! field of it is changed; its finalizer is removed when nothing needs it any more, whatever
+//! happened to the objects and the operator.
 
 use aplomb_apiserver::coderd::Role;
 use k8s_openapi::api::core::v1::Namespace;
@@ -57,7 +58,7 @@ fn namespace_is_gone(lab: &Lab) -> bool {
     !names.any(|it| it == NAMESPACE)
 }
 
-/// A world in which the token is an owner's, for both kinds.
+/// Runs with an owner's token, for both kinds.
 fn on_owned<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
@@ -77,11 +78,11 @@ fn a_namespace_that_is_deleted_takes_its_keys_and_proxies_along() {
             .await
             .unwrap();
         delete_namespace(&lab).await;
-        let took = until(minutes(30), "the namespace goes", || {
+        let took = until(minutes(30), "the namespace is deleted", || {
             namespace_is_gone(&lab)
         })
         .await;
-        println!("a namespace with a key and a proxy is gone after {took:.0?}");
+        println!("a namespace with a key and a proxy is deleted after {took:.0?}");
         assert!(lab.coderd.names().is_empty(), "{:?}", lab.coderd.names());
         assert!(
             lab.coderd.proxies().is_empty(),
@@ -105,7 +106,7 @@ fn nothing_else_of_the_secret_is_touched() {
         assert!(is_held(&lab, SECRET));
         lab.delete(TEAM).await;
         settles(minutes(20), || left(&lab, TEAM)).await.unwrap();
-        until(seconds(10), "it is let go", || is_free(&lab, SECRET)).await;
+        until(seconds(10), "the finalizer is removed", || is_free(&lab, SECRET)).await;
         let after = lab.stored("", "secrets", SECRET).unwrap();
         for path in [
             "/data",
@@ -131,7 +132,7 @@ fn it_is_kept_for_the_last_of_all_that_share_it() {
             .unwrap();
         for name in [TEAM, "second"] {
             lab.delete(name).await;
-            until(minutes(20), "it goes", || !lab.exists(name)).await;
+            until(minutes(20), "it is deleted", || !lab.exists(name)).await;
             sleep(minutes(1)).await;
             assert!(is_held(&lab, SECRET), "{name} was not the last");
         }
@@ -139,7 +140,7 @@ fn it_is_kept_for_the_last_of_all_that_share_it() {
         settles(minutes(20), || proxy_left(&lab, "near"))
             .await
             .unwrap();
-        until(seconds(10), "it is let go", || is_free(&lab, SECRET)).await;
+        until(seconds(10), "the finalizer is removed", || is_free(&lab, SECRET)).await;
     });
 }
 
@@ -149,24 +150,24 @@ fn a_secret_that_is_deleted_waits_and_says_why() {
         let _replica = lab.settled(&json!({})).await;
         delete_secret(&lab, SECRET).await;
         sleep(minutes(20)).await;
-        assert!(is_held(&lab, SECRET), "it is there");
+        assert!(is_held(&lab, SECRET), "the finalizer is present");
         let said = lab.condition(TEAM, "OperatorAccessReady");
         assert_eq!(said.reason, "OperatorTokenSecretUnavailable", "{said:?}");
         assert!(said.message.contains("being deleted"), "{said:?}");
         let key = lab.key_name(TEAM);
         assert_eq!(lab.coderd.connected(&key), 2, "the daemons keep their key");
-        // Another Secret of the same server sets it free.
+        // Another Secret for the same server releases it.
         let servers = json!({ "coder.aplomb.dev/servers": site::URL });
         lab.put_secret("next", site::NEXT_TOKEN, &servers).await;
         let next = json!({ "spec": { "server": { "tokenSecretRef": { "name": "next" } } } });
         lab.edit(TEAM, &next).await;
-        until(minutes(2), "it goes", || finalizers(&lab, SECRET).is_none()).await;
-        until(minutes(1), "the next is kept", || is_held(&lab, "next")).await;
+        until(minutes(2), "it is deleted", || finalizers(&lab, SECRET).is_none()).await;
+        until(minutes(1), "the next Secret is kept", || is_held(&lab, "next")).await;
         assert_eq!(lab.key_name(TEAM), key, "with the same key");
         delete_secret(&lab, "next").await;
         lab.delete(TEAM).await;
         settles(minutes(20), || left(&lab, TEAM)).await.unwrap();
-        until(seconds(10), "it goes", || {
+        until(seconds(10), "it is deleted", || {
             finalizers(&lab, "next").is_none()
         })
         .await;
@@ -190,7 +191,7 @@ fn a_former_servers_secret_is_kept_until_its_key_is_gone() {
             .await
             .unwrap();
         assert!(lab.coderd.names().is_empty());
-        until(minutes(1), "it goes", || finalizers(&lab, SECRET).is_none()).await;
+        until(minutes(1), "it is deleted", || finalizers(&lab, SECRET).is_none()).await;
         assert!(is_held(&lab, OTHER_SECRET));
     });
 }
@@ -204,7 +205,8 @@ fn a_finalizer_that_is_taken_away_comes_back() {
     });
 }
 
-/// The object vanished by force, with the operator there or away; somebody else co-owns the finalizer.
+/// The object was removed by force, with the operator running or not; another writer co-owns the
+/// finalizer.
 #[test]
 fn a_finalizer_that_nothing_needs_is_swept() {
     for away in [true, false] {
@@ -216,7 +218,7 @@ fn a_finalizer_that_nothing_needs_is_swept() {
                 json!({ "metadata": { "finalizers": [FINALIZER] } }),
             )
             .await;
-            until(seconds(10), "one that nothing needed", || {
+            until(seconds(10), "a finalizer that nothing needed", || {
                 is_free(&lab, OTHER_SECRET)
             })
             .await;
@@ -226,9 +228,9 @@ fn a_finalizer_that_nothing_needs_is_swept() {
             lab.delete(TEAM).await;
             lab.edit(TEAM, &json!({ "metadata": { "finalizers": null } }))
                 .await;
-            until(seconds(10), "it goes", || !lab.exists(TEAM)).await;
+            until(seconds(10), "it is deleted", || !lab.exists(TEAM)).await;
             let next = away.then(|| Replica::start(&lab, "second"));
-            until(minutes(2), "it is let go", || is_free(&lab, SECRET)).await;
+            until(minutes(2), "the finalizer is removed", || is_free(&lab, SECRET)).await;
             drop(next);
         });
     }
@@ -262,7 +264,7 @@ fn what_is_left_is_told_in_a_namespace_that_goes_and_the_way_out_works() {
             .await
             .unwrap();
         let key = lab.key_name(TEAM);
-        // By force, and all at once.
+        // The finalizers are removed by force, all at once.
         delete_secret(&lab, SECRET).await;
         patch_secret(&lab, SECRET, json!({ "metadata": { "finalizers": null } })).await;
         delete_namespace(&lab).await;
@@ -271,7 +273,7 @@ fn what_is_left_is_told_in_a_namespace_that_goes_and_the_way_out_works() {
             (lab.condition(TEAM, "Ready"), &*key, "cprov -n coder team"),
             (
                 lab.proxy_condition("near", "Ready"),
-                "the proxy near",
+                "proxy near",
                 "cwp -n coder near",
             ),
         ] {
@@ -285,6 +287,6 @@ fn what_is_left_is_told_in_a_namespace_that_goes_and_the_way_out_works() {
         let abandon =
             json!({ "metadata": { "annotations": { "coder.aplomb.dev/abandon": "true" } } });
         lab.edit_proxy("near", &abandon).await;
-        until(minutes(5), "the namespace goes", || namespace_is_gone(&lab)).await;
+        until(minutes(5), "the namespace is deleted", || namespace_is_gone(&lab)).await;
     });
 }

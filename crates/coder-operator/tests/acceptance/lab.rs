@@ -1,5 +1,4 @@
-//! A cluster, two servers and the pods between them, in virtual time; and the words in which a test speaks
-//! of them.
+//! A simulated cluster, two servers and their pods in virtual time, with helpers for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -20,15 +19,15 @@ use crate::operator::Replica;
 use crate::pods::Pods;
 use crate::site::{self, Site};
 
-/// Where the operator's lease is.
+/// Namespace of the operator's lease.
 pub const SYSTEM: &str = "aplomb-system";
-/// Where the objects are.
+/// Namespace of the objects.
 pub const NAMESPACE: &str = "coder";
 /// The name of most objects here.
 pub const TEAM: &str = "team";
-/// The Secret with the token of the first server.
+/// Secret with the token of the first server.
 pub const SECRET: &str = "coder-token";
-/// The Secret with the token of the other one.
+/// Secret with the token of the other server.
 pub const OTHER_SECRET: &str = "other-token";
 
 /// A cluster, two servers and pods.
@@ -38,22 +37,22 @@ pub struct Lab {
     pub coderd: Site,
     pub other: Site,
     pub pods: Arc<Pods>,
-    /// Which token went to which host.
+    /// Which token was sent to which host.
     pub sent: Sent,
-    /// Wakes whoever looks at every change.
+    /// Wakes waiters for every change.
     pub stir: Arc<Notify>,
 }
 
 /// Tokens by the hosts they were sent to.
 pub type Sent = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-/// How the world around the operator is.
+/// Settings of the simulation.
 #[derive(Clone)]
 pub struct Around {
     pub seed: u64,
-    /// How the servers are, both.
+    /// Options of both servers.
     pub server: site::Options,
-    /// Whether the run is too long to be remembered.
+    /// Whether the run is too long to keep its trace.
     pub long: bool,
 }
 
@@ -66,13 +65,13 @@ impl Around {
         }
     }
 
-    /// The same with other servers.
+    /// The same with other server options.
     pub fn server(mut self, change: impl FnOnce(&mut site::Options)) -> Self {
         change(&mut self.server);
         self
     }
 
-    /// The same for a run that is too long to be remembered.
+    /// The same without a trace, for long runs.
     pub fn long(mut self) -> Self {
         self.long = true;
         self
@@ -110,7 +109,7 @@ impl Around {
     }
 }
 
-/// Runs a scenario in the usual world.
+/// Runs a scenario with default settings.
 pub fn on_box<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
@@ -146,7 +145,7 @@ impl Lab {
         lab
     }
 
-    /// Somebody else's client, which meets no faults.
+    /// A user's client, without injected faults.
     pub fn user(&self) -> Client {
         self.cluster.plain_client("user")
     }
@@ -197,7 +196,7 @@ async fn install(user: &Client) {
     }
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {
@@ -207,7 +206,7 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
     began.elapsed()
 }
 
-/// How often each text comes.
+/// Counts equal items.
 pub fn tally<T: Ord>(all: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for one in all {

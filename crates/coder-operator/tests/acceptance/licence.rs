@@ -1,5 +1,5 @@
-//! Promise: a server that has no licence, or no such feature at all, is said plainly and asked again every
-//! ten minutes at most.
+//! Guarantee: a server without a license, or without the feature, is reported clearly and called
+//! again every ten minutes at most.
 
 use aplomb_apiserver::coderd::Entry;
 use serde_json::json;
@@ -48,7 +48,7 @@ fn a_server_without_a_licence_is_asked_every_ten_minutes_at_most() {
         .server(|it| it.licensed = false)
         .run(|lab| async move {
             let calls = two_hours(&lab, "NotEntitled").await;
-            println!("without a licence: {calls} calls in 2 h");
+            println!("without a license: {calls} calls in 2 h");
             assert!(calls <= 20, "{calls}");
             let licensed = serde_json::from_value(json!({ "licensed": true })).unwrap();
             lab.coderd.sim.change(licensed).unwrap();
@@ -70,7 +70,7 @@ fn a_server_without_the_feature_is_asked_every_ten_minutes_at_most() {
         });
 }
 
-/// The entitlements lie, or a licence ends in between: the feature's own gate says it.
+/// The entitlements are wrong, or a license ends in between: the feature itself refuses.
 #[test]
 fn a_refusal_of_the_feature_alone_is_asked_every_ten_minutes_at_most() {
     Around::seed(3).run(|lab| async move {

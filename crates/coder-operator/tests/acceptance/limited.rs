@@ -1,6 +1,6 @@
-//! Promise: while a server refuses everything for its rate, an object makes at most five attempts in the
-//! first half minute and one status write in the whole episode, whatever events arrive; it says so in a
-//! condition that does not change, and takes it back when the server lets it.
+//! Guarantee: while a server rate limits everything, an object makes at most five attempts in the
+//! first half minute and one status write in the whole episode, whatever events arrive; it reports
+//! that in a stable condition, and clears it when the server responds again.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::operator::Replica;
 
 const KEY_READY: &str = "ProvisionerKeyReady";
 
-/// What an episode cost.
+/// Cost of an episode.
 #[derive(Debug)]
 struct Cost {
     /// Calls in the first half minute, and in all.
@@ -23,7 +23,7 @@ struct Cost {
     writes: u64,
 }
 
-/// A new object meets a server that refuses for `time`. What that cost.
+/// Creates an object while a server refuses everything for `time`. Returns the cost.
 async fn episode(lab: &Lab, headers: bool, time: Duration) -> Cost {
     lab.coderd.refuses(headers);
     let writes = lab.status_writes();
@@ -42,7 +42,7 @@ async fn episode(lab: &Lab, headers: bool, time: Duration) -> Cost {
     assert_eq!(
         lab.condition(TEAM, KEY_READY),
         said,
-        "one message for an episode"
+        "one message per episode"
     );
     let cost = Cost {
         early,
@@ -51,7 +51,7 @@ async fn episode(lab: &Lab, headers: bool, time: Duration) -> Cost {
     };
     lab.coderd.behaves();
     lab.ready(TEAM, minutes(10)).await;
-    assert_eq!(lab.status(TEAM).rate_limited, None, "it is over");
+    assert_eq!(lab.status(TEAM).rate_limited, None, "the episode has ended");
     assert_eq!(lab.condition(TEAM, KEY_READY).status, "True");
     assert!(
         lab.told("RateLimited") && lab.told("Recovered"),
@@ -94,8 +94,8 @@ fn longer_episodes_are_one_status_write_too() {
     }
 }
 
-/// An edit loop, and everything else that wakes an operator, twenty times a second: labels, annotations,
-/// the token's Secret and, as the fourth kind, the spec.
+/// Edits twenty times a second everything that triggers the operator: labels, annotations, the
+/// token Secret and, as the fourth kind, the spec.
 async fn pestered(lab: &Lab, time: Duration, kinds: u64) -> u64 {
     let (mut edits, every) = (0, Duration::from_millis(50));
     while every * u32::try_from(edits).expect("few") < time {
@@ -156,16 +156,16 @@ fn a_working_key_stays_ready_while_the_server_refuses() {
         assert_eq!(
             lab.condition(TEAM, KEY_READY),
             key,
-            "it is a key like any other"
+            "the condition does not change"
         );
         let limited = lab.status(TEAM).rate_limited;
-        assert!(limited.is_some(), "the status says it: {limited:?}");
+        assert!(limited.is_some(), "the status reports it: {limited:?}");
         let written = writes.load(Ordering::Relaxed);
         println!("30 min of 429 with a working key and {edits} edits: {written} status writes");
         assert_eq!(written, 1);
         lab.coderd.behaves();
         let recovered = || lab.status(TEAM).rate_limited.is_none();
-        until(minutes(15), "it is over", recovered).await;
+        until(minutes(15), "the episode has ended", recovered).await;
         assert!(lab.is_ready(TEAM));
     });
 }
@@ -186,12 +186,12 @@ fn a_rotation_that_is_refused_waits_with_the_old_key() {
         assert_eq!(lab.condition(TEAM, KEY_READY).status, "True");
         lab.coderd.behaves();
         let rotated = || lab.status(TEAM).rotation.honoured.as_deref() == Some("one");
-        until(minutes(15), "it is carried out", rotated).await;
+        until(minutes(15), "it is executed", rotated).await;
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }
 
-/// The refusal's text never changes what is said.
+/// The text of the refusal never changes the condition.
 #[test]
 fn the_message_of_an_episode_is_stable_whatever_the_server_says() {
     on_box(6, |lab| async move {

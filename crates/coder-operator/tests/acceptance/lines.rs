@@ -1,11 +1,11 @@
-//! Every log line of a run, kept.
+//! Keeps every log line of a run.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged.
+/// The logged text.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<u8>>>);
 

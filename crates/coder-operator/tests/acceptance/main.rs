@@ -1,5 +1,5 @@
-//! What the Coder operator promises, each promise a test on the box in virtual time, with servers and pods
-//! that are simulated. Real time is printed and asserted nowhere; `make coder` shows the figures.
+//! Guarantees of the Coder operator, one test each, in virtual time with a simulated API server,
+//! servers and pods. Real time is printed and asserted nowhere; `make coder` shows the figures.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 

@@ -1,5 +1,5 @@
-//! A replica of the operator: a process of the world that can be crashed at any effect, whose calls to the
-//! servers are effects too.
+//! A replica of the operator: a simulated process that can be crashed at any effect, whose calls to
+//! the servers are effects too.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use crate::lab::{Lab, SYSTEM};
 use crate::wire::{Flaw, Wire};
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics across restarts.
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -27,7 +27,7 @@ impl Replica {
         Self::flawed(lab, name, Flaw::None)
     }
 
-    /// One whose way to the servers is not what it seems.
+    /// A replica with a faulty transport to the servers.
     pub fn flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
         let (telemetry, coder) = (Telemetry::default(), CoderMetrics::default());
         let (counts, shows) = (telemetry.clone(), coder.clone());
@@ -53,7 +53,7 @@ impl Replica {
         }
     }
 
-    /// Its metrics as they are scraped, the runtime's and its own.
+    /// Its metrics as a scrape returns them, of the runtime and the operator.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         self.coder.register(&mut registry);

@@ -1,4 +1,4 @@
-//! Promise: the server can be named by a CoderControlPlane, which is read and never written: its URL, its
+//! Guarantee: the server can be named by a CoderControlPlane, which is only read: its URL, its
 //! token Secret, its image.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -18,7 +18,7 @@ fn planes(lab: &Lab) -> Api<DynamicObject> {
     Api::namespaced_with(lab.user(), NAMESPACE, &resource)
 }
 
-/// The kind as somebody else installs it.
+/// Installs the CRD, as a user would.
 async fn install(lab: &Lab) {
     let crd = json!({
         "metadata": { "name": "codercontrolplanes.coder.com" },
@@ -61,7 +61,7 @@ fn status(url: &str, secret: &str) -> Value {
     json!({ "url": url, "operatorTokenSecretRef": { "name": secret }, "operatorAccessReady": true })
 }
 
-/// A CoderProvisioner of the control plane.
+/// Creates a CoderProvisioner that names the control plane.
 async fn of_plane(lab: &Lab) {
     let spec = json!({ "controlPlaneRef": { "name": "coder" }, "server": null, "image": null });
     lab.provisioner(TEAM, &spec).await;
@@ -70,7 +70,7 @@ async fn of_plane(lab: &Lab) {
 #[test]
 fn a_control_plane_names_the_server_the_token_and_the_image() {
     on_box(1, |lab| async move {
-        // The Secret need not name the server: who writes the status of a control plane has paired the two.
+        // The Secret need not list the server: the status of the control plane pairs the two.
         lab.put_secret(SECRET, site::TOKEN, &json!({})).await;
         install(&lab).await;
         plane(&lab, &status(site::URL, SECRET)).await;
@@ -103,14 +103,15 @@ fn what_a_control_plane_lacks_is_said_and_waited_for() {
         sleep(minutes(1)).await;
         let said = lab.condition(TEAM, "OperatorAccessReady");
         assert_eq!(said.reason, "OperatorTokenSecretRefMissing", "{said:?}");
-        assert!(lab.coderd.requests(0).is_empty(), "nobody is asked");
+        assert!(lab.coderd.requests(0).is_empty(), "no server is called");
         tell(&lab, &status(site::URL, SECRET)).await;
         let took = lab.ready(TEAM, minutes(2)).await;
-        println!("a control plane that becomes ready: Ready {took:.0?} after it");
+        println!("a control plane becomes ready: Ready {took:.0?} after it");
     });
 }
 
-/// The control plane moves: its status pairs the new URL with the new token, and so nobody mixes them.
+/// The control plane moves: its status pairs the new URL with the new token, so they are not mixed
+/// up.
 #[test]
 fn a_control_plane_that_moves_takes_the_key_along() {
     on_box(3, |lab| async move {
@@ -121,21 +122,21 @@ fn a_control_plane_that_moves_takes_the_key_along() {
         lab.ready(TEAM, minutes(2)).await;
         tell(&lab, &status(site::OTHER_URL, OTHER_SECRET)).await;
         let moved = || match lab.other.names().is_empty() {
-            true => Some("there is no new key".to_owned()),
+            true => Some("no new key".to_owned()),
             false => unsettled(&lab, TEAM),
         };
         settles(minutes(30), moved).await.unwrap();
-        assert!(lab.coderd.names().is_empty(), "the old one is gone");
+        assert!(lab.coderd.names().is_empty(), "the old key is deleted");
         for (host, token) in lab.sent() {
             let own = (host == "other.example.com") == (token == site::OTHER_TOKEN);
-            assert!(own, "{host} was sent another's token");
+            assert!(own, "{host} was sent the token of another server");
         }
         let outages = [lab.coderd.outages(), lab.other.outages()].concat();
         assert_eq!(outages, Vec::<String>::new());
     });
 }
 
-/// Where nobody has installed the kind, the operator runs all the same.
+/// Without the CRD, the operator still serves objects that name their server.
 #[test]
 fn a_cluster_without_the_kind_serves_those_who_name_their_server() {
     on_box(4, |lab| async move {

@@ -1,5 +1,5 @@
-//! Promise: a workspace proxy is registered, given a new token, shown as the spec says and taken back, under
-//! refusals of every class and with a crash at every effect.
+//! Guarantee: a workspace proxy is registered, given a new token, displayed as the spec says and
+//! deleted, under refusals of every class and with a crash at every effect.
 
 use aplomb_apiserver::coderd::Role;
 use aplomb_apiserver::world::{Crash, CrashPoint};
@@ -13,7 +13,7 @@ use crate::lab::{Around, Lab, TEAM, minutes, until};
 use crate::operator::Replica;
 use crate::story::Story;
 
-/// A world in which the token is an owner's: nobody else manages proxies.
+/// Runs with an owner's token, since only owners manage proxies.
 fn on_owned<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
@@ -47,7 +47,7 @@ fn its_whole_life() {
     println!("a proxy's life: {effects} effects, {calls} of them calls");
 }
 
-/// A lost token cannot be read again, so that it is replaced; the pods follow.
+/// A lost token cannot be read again, so it is replaced; the pods follow.
 #[test]
 fn a_secret_that_is_lost_is_a_new_token() {
     on_owned(1, |lab| async move {
@@ -59,8 +59,8 @@ fn a_secret_that_is_lost_is_a_new_token() {
             .await;
         deleted.unwrap();
         let back = || match token(&lab) {
-            None => Some("there is no token".to_owned()),
-            same if same == before => Some("it is the old one".to_owned()),
+            None => Some("no token yet".to_owned()),
+            same if same == before => Some("it is the old token".to_owned()),
             _ => proxy_unsettled(&lab, TEAM),
         };
         let took = settles(minutes(15), back).await.unwrap();
@@ -76,7 +76,7 @@ fn a_new_token_rolls_the_pods() {
         let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "one" } } });
         lab.edit_proxy(TEAM, &rotate).await;
         let honoured = || lab.proxy_status(TEAM).rotation.honoured.as_deref() == Some("one");
-        until(minutes(10), "carried out", honoured).await;
+        until(minutes(10), "executed", honoured).await;
         settles(minutes(10), || proxy_unsettled(&lab, TEAM))
             .await
             .unwrap();
@@ -85,7 +85,7 @@ fn a_new_token_rolls_the_pods() {
     });
 }
 
-/// 429 for some minutes at each step of its life.
+/// 429 for some minutes at each step of a proxy's life.
 #[test]
 fn each_step_waits_for_the_rate_limit() {
     on_owned(3, |lab| async move {
@@ -121,7 +121,8 @@ fn each_step_waits_for_the_rate_limit() {
     });
 }
 
-/// Refused the bypass, each step does without, at once, and nobody asks for it again for an hour.
+/// If the bypass is refused, each step runs at once without it, and no call tries it again for an
+/// hour.
 #[test]
 fn a_step_that_is_refused_its_bypass_does_without() {
     for (refusal, method) in [428_u16, 412]
@@ -144,7 +145,7 @@ fn a_step_that_is_refused_its_bypass_does_without() {
             assert_eq!((&refused.method, &refused.path), (&next.method, &next.path));
             let later = requests[at + 1..].iter().filter(|it| it.bypass).count();
             println!(
-                "{method} refused its bypass with {refusal}: done without at once, {later} asked again"
+                "{method} refused its bypass with {refusal}: done without at once, {later} tried again"
             );
             assert_eq!(later, 0);
         });
@@ -225,7 +226,7 @@ fn crashes_under_refusals_change_nothing_in_the_end() {
     clean((runs, wrong));
 }
 
-/// The server shows a deleted proxy by its id as before, with `deleted: true`.
+/// The server returns a deleted proxy by its ID as before, with `deleted: true`.
 #[test]
 fn a_proxy_that_is_deleted_by_hand_is_registered_again() {
     on_owned(6, |lab| async move {
@@ -243,21 +244,21 @@ fn a_proxy_that_is_deleted_by_hand_is_registered_again() {
     });
 }
 
-/// Its name is free at once for somebody else, whose proxy is not touched.
+/// Its name is free at once for another client, whose proxy is not changed.
 #[test]
 fn a_proxy_that_took_the_name_of_a_deleted_one_is_left_alone() {
     on_owned(7, |lab| async move {
         let _replica = settled(&lab).await;
         assert!(lab.coderd.sim.delete_proxy(TEAM));
         let theirs = lab.coderd.sim.create_proxy(TEAM).unwrap();
-        until(minutes(10), "it is told", || {
+        until(minutes(10), "it is reported", || {
             lab.proxy_condition(TEAM, "Registered").reason == "ProxyNotOurs"
         })
         .await;
         lab.delete_proxy(TEAM).await;
         let gone = || {
             let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", TEAM);
-            stored.map(|_| "it is there".to_owned())
+            stored.map(|_| "the foreign proxy exists".to_owned())
         };
         settles(minutes(10), gone).await.unwrap();
         let there = lab.coderd.sim.proxies();
@@ -265,7 +266,7 @@ fn a_proxy_that_took_the_name_of_a_deleted_one_is_left_alone() {
     });
 }
 
-/// The server makes a new token for a deleted proxy too, which it then refuses.
+/// The server makes a new token for a deleted proxy too, but then rejects it.
 #[test]
 fn a_token_of_a_deleted_proxy_is_not_taken_for_a_new_one() {
     on_owned(8, |lab| async move {

@@ -1,4 +1,5 @@
-//! Promise: where nothing happens, nothing is written, and a server is asked only as often as is said.
+//! Guarantee: while nothing happens, nothing is written, and a server is called only as often as
+//! documented.
 
 use std::sync::atomic::Ordering;
 
@@ -8,8 +9,8 @@ use tokio::time::sleep;
 use crate::lab::{Around, minutes, tally};
 use crate::operator::Replica;
 
-/// Looks an hour, over all objects of an organisation, because one list serves all: daemons every minute,
-/// keys every five, the licence every ten, and who we are and what the server is every hour.
+/// Reads per hour for all objects of an organization together, because one list serves all: daemons
+/// every minute, keys every five, the license every ten, user and version every hour.
 const MOST_AN_HOUR: usize = 60 + 12 + 6 + 3 + 1;
 
 fn idle(hours: u64) {
@@ -48,9 +49,9 @@ fn idle(hours: u64) {
     assert_eq!(writes, 0);
     assert!(
         others <= 2,
-        "{others} writes that are no renewals of the lease"
+        "{others} writes other than lease renewals"
     );
-    assert!(requests.iter().all(|it| it.method == "GET"), "only looks");
+    assert!(requests.iter().all(|it| it.method == "GET"), "only reads");
     let most = MOST_AN_HOUR * hours;
     assert!(requests.len() <= most, "{} requests", requests.len());
 }

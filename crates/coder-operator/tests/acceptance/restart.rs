@@ -1,4 +1,5 @@
-//! Promise: a restart forgets no refusal: nothing is sent before the time that the status names.
+//! Guarantee: a restart keeps the backoff after a refusal: no call is sent before the time in the
+//! status.
 
 use serde_json::json;
 use tokio::time::sleep;
@@ -22,7 +23,7 @@ fn a_restarted_operator_sends_nothing_before_its_time() {
             let since = lab.coderd.mark();
             let limited = lab.status(TEAM).rate_limited.expect("it is refused");
             first.component.crash();
-            // Its lease has to run out, or to be taken up again.
+            // The lease has to expire, or to be acquired again.
             sleep(minutes(2)).await;
             let sent = lab.coderd.requests(since);
             let early = sent.iter().filter(|it| it.time < limited.not_before.0);
@@ -38,7 +39,7 @@ fn a_restarted_operator_sends_nothing_before_its_time() {
             );
             assert!(
                 sent.len() <= 8,
-                "the backoff does not begin anew at two seconds: {}",
+                "the backoff does not restart at two seconds: {}",
                 sent.len()
             );
         });
@@ -78,7 +79,7 @@ fn a_recovered_operator_goes_on_where_it_was() {
     });
 }
 
-/// Two replicas are one client: the other one only waits.
+/// Two replicas count as one client: the standby makes no calls.
 #[test]
 fn a_standby_asks_nobody_and_takes_over() {
     on_box(9, |lab| async move {
@@ -94,7 +95,7 @@ fn a_standby_asks_nobody_and_takes_over() {
             other => Some(format!("honoured is {other:?}")),
         };
         let took = settles(minutes(15), rotated).await.unwrap();
-        println!("a leader that dies in a rotation: the standby has finished it after {took:.0?}");
+        println!("a leader that crashes in a rotation: the standby has completed it after {took:.0?}");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }

@@ -1,5 +1,5 @@
-//! Promise: a key is replaced without an instant in which a connected daemon has none, for whatever reason
-//! it is replaced; the old one is gone in the end.
+//! Guarantee: a key is replaced without a moment in which a connected daemon has no valid key,
+//! whatever the reason; the old one is deleted in the end.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ impl Cause {
     }
 }
 
-/// Rotates once, while the daemons have jobs of this length; how long until the old key is gone.
+/// Rotates once, while the daemons have jobs of this length. Returns how long until the old key is
+/// deleted.
 async fn rotate(lab: Lab, cause: Cause, job: Duration) -> Duration {
     lab.pods.works(job);
     let _replica = lab.settled(&json!({ "replicas": 3 })).await;
@@ -62,7 +63,7 @@ async fn rotate(lab: Lab, cause: Cause, job: Duration) -> Duration {
                 && key.binding == old.binding
                 && key.organization_id == old.organization_id =>
         {
-            Some("the key is the old one".to_owned())
+            Some("it is the old key".to_owned())
         }
         _ => unsettled(&lab, TEAM),
     };
@@ -83,7 +84,7 @@ fn no_daemon_is_without_a_key_while_it_is_replaced() {
         for job in [seconds(20), seconds(50)] {
             let took = on_box(1, move |lab| rotate(lab, cause, job));
             println!(
-                "rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key gone after {took:.0?}"
+                "rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key deleted after {took:.0?}"
             );
         }
     }
@@ -128,12 +129,12 @@ fn a_spec_that_is_changed_back_leaves_one_key() {
             .await
             .unwrap();
         let tags = lab.coderd.sim.keys().into_iter().map(|key| key.tags.len());
-        assert_eq!(tags.sum::<usize>(), 0, "the key is of today's tags");
+        assert_eq!(tags.sum::<usize>(), 0, "the key has the current tags");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }
 
-/// The pods of the new key never come up: whoever has the old one keeps it.
+/// The pods of the new key never become ready: daemons with the old key keep it.
 #[test]
 fn the_old_key_stays_while_the_new_pods_do_not_come() {
     on_box(4, |lab| async move {
@@ -144,13 +145,13 @@ fn the_old_key_stays_while_the_new_pods_do_not_come() {
         sleep(minutes(60)).await;
         let names = lab.coderd.names();
         assert!(names.contains(&old), "an hour later: {names:?}");
-        assert!(lab.coderd.connected(&old) >= 1, "its daemons run");
+        assert!(lab.coderd.connected(&old) >= 1, "its daemons are connected");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
         lab.pods.never_ready(false);
         settles(minutes(30), || unsettled(&lab, TEAM))
             .await
             .unwrap();
-        assert!(!lab.coderd.names().contains(&old), "now it is gone");
+        assert!(!lab.coderd.names().contains(&old), "now it is deleted");
     });
 }
 

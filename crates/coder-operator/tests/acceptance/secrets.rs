@@ -1,5 +1,5 @@
-//! Promise: no part of a token, a key's plaintext or a proxy's token reaches a log line, an Event, a
-//! metric, a status or an error, also when the server's own answers name it.
+//! Guarantee: no part of a token, a key's plaintext or a proxy's token appears in a log line, an
+//! Event, a metric, a status or an error, even if the server's responses contain it.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +12,15 @@ use crate::lines::Lines;
 use crate::operator::Replica;
 use crate::site;
 
-/// So many characters of a secret in a row are a part of it.
+/// This many consecutive characters of a secret count as a part of it.
 const PART: usize = 8;
 /// Every class of refusal.
 const STATUSES: [u16; 14] = [
     400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504, 302,
 ];
 
-/// The part of a secret that `text` gives away, if it does. Texts are long: few beginnings of two letters
-/// are worth a second look.
+/// The part of a secret that `text` leaks, if any. Texts are long, so it first compares the first
+/// two letters.
 fn leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
     let parts: BTreeSet<&[u8]> = secrets
         .iter()
@@ -35,8 +35,8 @@ fn leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
     found.map(|part| String::from_utf8_lossy(part).into_owned())
 }
 
-/// Everything that must not be seen, as far as it is known now. The first half of a token is its id, which
-/// coderd shows to everybody, and so is that of a proxy's token.
+/// All secrets known so far. The first half of a token is its ID, which coderd shows to all users,
+/// and so is that of a proxy's token.
 fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
     known.extend([site::TOKEN, site::NEXT_TOKEN, site::OTHER_TOKEN].map(str::to_owned));
     for name in ["team-provisioner-key", "near-proxy-token"] {
@@ -45,7 +45,7 @@ fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
     }
 }
 
-/// What a person can read of a run but the Secrets themselves.
+/// Everything that can be read after a run, except the Secrets themselves.
 fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
     let objects = state
@@ -63,7 +63,8 @@ fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str,
     ]
 }
 
-/// A run in which every call is refused in every way for a while, by a server that says all it was told.
+/// A run in which every call is refused in every way for a while, by a server that repeats what it
+/// received.
 async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
@@ -89,7 +90,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
         rotate(&lab, number).await;
         sleep(minutes(1)).await;
         lab.coderd.behaves();
-        // Another token is another chance after 401.
+        // After 401 another token is tried.
         let token = [site::TOKEN, site::NEXT_TOKEN][number % 2];
         lab.token(SECRET, token).await;
         sleep(minutes(11)).await;
@@ -134,7 +135,7 @@ fn no_part_of_a_secret_is_written_anywhere() {
         known.len()
     );
     assert!(lines > 100, "the log is not empty");
-    assert!(known.len() > 8, "keys were made: {}", known.len());
+    assert!(known.len() > 8, "keys were created: {}", known.len());
 }
 
 #[test]

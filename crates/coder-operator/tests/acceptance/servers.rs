@@ -1,4 +1,5 @@
-//! Promise: a token goes to a server that its Secret names, and nowhere else, whatever an object asks for.
+//! Guarantee: a token is sent to a server that its Secret lists, and nowhere else, whatever an
+//! object specifies.
 
 use aplomb_apiserver::coderd::Role;
 use serde_json::{Value, json};
@@ -10,11 +11,11 @@ use crate::objects::server;
 use crate::operator::Replica;
 use crate::site;
 
-/// A value that somebody would like to have sent.
+/// A value that an attacker wants to obtain.
 const PASSWORD: &str = "Pq8rT2vX4z-Kd7mB5nC1jF9hL3gS6wA0yE";
 const DATABASE: &str = "database";
 
-/// A server that the password is to be sent to.
+/// A server of the attacker.
 fn greedy() -> Value {
     json!({ "server": { "url": site::OTHER_URL, "tokenSecretRef": { "name": DATABASE, "key": "token" } } })
 }
@@ -56,7 +57,7 @@ fn a_secret_that_names_no_server_is_sent_nowhere() {
                 assert_eq!(said.reason, "TokenOfOtherServer", "{said:?}");
                 assert!(said.message.contains(&command), "{said:?}");
             }
-            // Nor is it sent on the way out.
+            // Nor is it sent during the deletion.
             lab.delete(TEAM).await;
             lab.delete_proxy("near").await;
             sleep(minutes(5)).await;
@@ -104,7 +105,7 @@ fn a_server_that_the_secret_names_no_more_gets_nothing_more() {
         assert_eq!(lab.condition(TEAM, "Ready").reason, "TokenOfOtherServer");
         let key = lab.status(TEAM).key.expect("a key").name;
         assert_eq!(lab.coderd.connected(&key), 2, "the daemons keep their key");
-        // What is left there is told.
+        // What is left there is reported.
         lab.delete(TEAM).await;
         sleep(minutes(5)).await;
         assert!(lab.coderd.requests(since).is_empty(), "nothing is sent");
@@ -130,6 +131,6 @@ fn a_former_server_needs_to_be_named_too() {
         settles(minutes(30), || unsettled(&lab, TEAM))
             .await
             .unwrap();
-        assert!(lab.coderd.names().is_empty(), "its key is gone");
+        assert!(lab.coderd.names().is_empty(), "its key is deleted");
     });
 }

@@ -1,4 +1,4 @@
-//! What people see of objects: statuses, conditions, Events; and how often statuses are written.
+//! Reads what users see of objects: statuses, conditions, Events; and counts status writes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::lab::{Lab, NAMESPACE};
 use crate::site::Site;
 
-/// What a condition says.
+/// A condition's fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     pub status: String,
@@ -22,7 +22,7 @@ pub struct Shown {
 }
 
 impl Lab {
-    /// Any object as it is stored.
+    /// Any object as stored.
     pub fn stored(&self, group: &str, plural: &str, name: &str) -> Option<Arc<Value>> {
         self.cluster.server().get(group, plural, NAMESPACE, name)
     }
@@ -34,12 +34,12 @@ impl Lab {
         found.expect("there are two")
     }
 
-    /// Which token went to which host so far.
+    /// Which token was sent to which host so far.
     pub fn sent(&self) -> BTreeSet<(String, String)> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// How many daemons a CoderProvisioner asks for.
+    /// The replicas in the spec of a CoderProvisioner.
     pub fn replicas(&self, name: &str) -> usize {
         let stored = self.stored("aplomb.dev", "coderprovisioners", name);
         let wanted = stored.and_then(|it| it.pointer("/spec/replicas")?.as_u64());
@@ -51,12 +51,12 @@ impl Lab {
         self.key_name_now(name).expect("a key")
     }
 
-    /// The same, if it uses one now.
+    /// The same; `None` if it has no key now.
     pub fn key_name_now(&self, name: &str) -> Option<String> {
         self.status(name).key.map(|it| it.name)
     }
 
-    /// Whether there is a CoderProvisioner of that name.
+    /// Whether a CoderProvisioner exists.
     pub fn exists(&self, name: &str) -> bool {
         self.stored("aplomb.dev", "coderprovisioners", name)
             .is_some()
@@ -69,27 +69,27 @@ impl Lab {
         status.map(read).unwrap_or_default()
     }
 
-    /// What status says of a CoderProvisioner.
+    /// The status of a CoderProvisioner.
     pub fn status(&self, name: &str) -> CoderProvisionerStatus {
         self.status_of("coderprovisioners", name)
     }
 
-    /// What status says of a CoderWorkspaceProxy.
+    /// The status of a CoderWorkspaceProxy.
     pub fn proxy_status(&self, name: &str) -> CoderWorkspaceProxyStatus {
         self.status_of("coderworkspaceproxies", name)
     }
 
-    /// A condition of a CoderProvisioner; with empty words if there is none.
+    /// A condition of a CoderProvisioner; empty if there is none.
     pub fn condition(&self, name: &str, kind: &str) -> Shown {
         shown(self.status(name).conditions, kind)
     }
 
-    /// A condition of a CoderWorkspaceProxy; with empty words if there is none.
+    /// A condition of a CoderWorkspaceProxy; empty if there is none.
     pub fn proxy_condition(&self, name: &str, kind: &str) -> Shown {
         shown(self.proxy_status(name).conditions, kind)
     }
 
-    /// What a value of a Secret holds.
+    /// A value of a Secret.
     pub fn secret(&self, name: &str, key: &str) -> Option<String> {
         let stored = self.stored("", "secrets", name)?;
         let secret: Secret = serde_json::from_value((*stored).clone()).ok()?;
@@ -97,12 +97,12 @@ impl Lab {
         String::from_utf8(value.0).ok()
     }
 
-    /// The plaintext that daemons of a CoderProvisioner are given.
+    /// The plaintext in the Secret of a CoderProvisioner.
     pub fn plaintext(&self, name: &str) -> Option<String> {
         self.secret(&format!("{name}-provisioner-key"), "key")
     }
 
-    /// Events so far: their reasons, and how often each was told of with its texts.
+    /// Events so far: their reasons and counts with their texts.
     pub fn events(&self) -> Vec<(String, String)> {
         let events = self.cluster.server().list("", "events");
         let text = |event: &Value, keys: [&str; 2]| {
@@ -116,12 +116,12 @@ impl Lab {
         told.collect()
     }
 
-    /// Whether an Event with this reason was told.
+    /// Whether an Event with this reason was published.
     pub fn told(&self, reason: &str) -> bool {
         self.events().iter().any(|(it, _)| it == reason)
     }
 
-    /// How many keys the first server has when the next CoderProvisioner is gone.
+    /// How many keys the first server has when the next CoderProvisioner is deleted.
     pub fn keys_when_gone(&self) -> Arc<Mutex<Option<usize>>> {
         let (seen, site) = (Arc::<Mutex<Option<usize>>>::default(), self.coderd.clone());
         let sees = seen.clone();
@@ -133,7 +133,7 @@ impl Lab {
         seen
     }
 
-    /// Counts from now on the writes that change a status of one of our kinds.
+    /// Counts status writes of our kinds from now on.
     pub fn status_writes(&self) -> Arc<AtomicU64> {
         let count = Arc::new(AtomicU64::new(0));
         let counts = count.clone();

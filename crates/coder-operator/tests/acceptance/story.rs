@@ -1,4 +1,4 @@
-//! The lives that are played again and again with a crash or a fault somewhere in them.
+//! The sequences that are played with a crash or a fault at each point.
 
 use std::time::Duration;
 
@@ -7,20 +7,21 @@ use serde_json::json;
 use crate::claims::{left, proxy_left, proxy_unsettled, settles, unclaimed, unsettled};
 use crate::lab::{Lab, TEAM, minutes};
 
-/// Long enough for what is looked at again every ten minutes, twice.
+/// Long enough for two retries at intervals of ten minutes.
 const PATIENCE: Duration = minutes(45);
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Story {
-    /// A CoderProvisioner comes, its key is rotated by annotation and by tags, it goes.
+    /// A CoderProvisioner is created, its key is rotated by annotation and by tags, and it is
+    /// deleted.
     Provisioner,
-    /// A CoderWorkspaceProxy comes, is given a new token and another look, and goes.
+    /// A CoderWorkspaceProxy is created, given a new token and another display name, and deleted.
     Proxy,
 }
 
 impl Story {
-    /// Plays it; what went wrong, if anything did.
+    /// Plays it; returns what went wrong.
     pub async fn play(self, lab: &Lab, bypass: bool) -> Result<(), String> {
         tokio::select! {
             biased;
@@ -84,10 +85,10 @@ async fn proxy(lab: &Lab, bypass: bool) -> Result<(), String> {
     lab.edit_proxy(TEAM, &looks).await;
     let shown = || match lab.coderd.proxy_looks(TEAM).as_deref() {
         Some("Near you") => proxy_unsettled(lab, TEAM),
-        other => Some(format!("the server shows {other:?}")),
+        other => Some(format!("the server has {other:?}")),
     };
     let shown = settles(PATIENCE, shown).await;
-    shown.map_err(|it| format!("shown otherwise: {it}"))?;
+    shown.map_err(|it| format!("displayed differently: {it}"))?;
     lab.delete_proxy(TEAM).await;
     let gone = settles(PATIENCE, || proxy_left(lab, TEAM)).await;
     gone.map_err(|it| format!("deleted: {it}"))?;

@@ -1,5 +1,5 @@
-//! Promise: what somebody takes away or changes behind the operator's back is noticed and healed; and no
-//! server ever sees another's token.
+//! Guarantee: deletions and changes by others are noticed and repaired; and no server ever receives
+//! the token of another.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -22,7 +22,7 @@ fn a_key_that_is_deleted_by_hand_is_replaced() {
         sleep(minutes(10)).await;
         assert!(lab.coderd.sim.delete_key("coder", &lab.key_name(TEAM)));
         let healed = || match lab.coderd.names().is_empty() {
-            true => Some("there is no key".to_owned()),
+            true => Some("no key".to_owned()),
             false => unsettled(&lab, TEAM),
         };
         let took = settles(minutes(15), healed).await.unwrap();
@@ -95,7 +95,7 @@ fn a_token_that_is_replaced_is_used_from_then_on() {
         let key = lab.status(TEAM).key.expect("a key").name;
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         let rotated = || match lab.coderd.names().contains(&key) {
-            true => Some("the old key is there".to_owned()),
+            true => Some("the old key exists".to_owned()),
             false => unsettled(&lab, TEAM),
         };
         settles(minutes(15), rotated).await.unwrap();
@@ -122,7 +122,7 @@ fn a_token_that_is_refused_is_asked_again_every_ten_minutes_at_most() {
         sleep(minutes(120)).await;
         let requests = lab.coderd.requests(since);
         let calls = requests.len();
-        println!("a token that is refused: {calls} calls in 2 h");
+        println!("a rejected token: {calls} calls in 2 h");
         seldom(&requests);
         assert!(calls <= 20, "{calls}");
         assert_eq!(
@@ -132,7 +132,7 @@ fn a_token_that_is_refused_is_asked_again_every_ten_minutes_at_most() {
         );
         lab.token(SECRET, site::NEXT_TOKEN).await;
         let took = settles(minutes(5), || unsettled(&lab, TEAM)).await.unwrap();
-        println!("the right one is picked up after {took:.0?}");
+        println!("the valid token is used after {took:.0?}");
     });
 }
 
@@ -151,15 +151,15 @@ fn a_token_that_comes_late_is_picked_up_at_once() {
         );
         assert!(
             lab.coderd.requests(0).is_empty(),
-            "nobody is asked without a token"
+            "no call without a token"
         );
         lab.token(SECRET, site::TOKEN).await;
         let took = lab.ready(TEAM, seconds(60)).await;
-        println!("a token that comes late: Ready {took:.1?} after it");
+        println!("a token that arrives late: Ready {took:.1?} after it");
     });
 }
 
-/// Each token was seen by its own server alone.
+/// Each token was sent only to its own server.
 fn kept_apart(lab: &Lab) {
     let sent = lab.sent();
     for (host, token) in &sent {
@@ -167,7 +167,7 @@ fn kept_apart(lab: &Lab) {
             "coder.example.com" => [site::TOKEN, site::NEXT_TOKEN].contains(&token.as_str()),
             _ => token == site::OTHER_TOKEN,
         };
-        assert!(own, "{host} was sent another's token");
+        assert!(own, "{host} was sent the token of another server");
     }
     assert!(!sent.is_empty());
 }
@@ -180,7 +180,7 @@ fn a_server_that_is_replaced_with_its_token_never_sees_the_old_one() {
             .await;
         let moved = || match lab.coderd.names().is_empty() {
             true => unsettled(&lab, TEAM),
-            false => Some("the old key is there".to_owned()),
+            false => Some("the old key exists".to_owned()),
         };
         settles(minutes(30), moved).await.unwrap();
         assert_eq!(lab.other.names().len(), 1);
@@ -203,11 +203,11 @@ fn a_url_that_changes_under_the_same_token_is_refused() {
             "the daemons keep their key"
         );
         kept_apart(&lab);
-        // The right token for it heals it.
+        // The valid token repairs it.
         lab.edit(TEAM, &json!({ "spec": { "server": server(&lab.other) } }))
             .await;
         let moved = || match lab.other.names().is_empty() {
-            true => Some("there is no new key".to_owned()),
+            true => Some("no new key".to_owned()),
             false => unsettled(&lab, TEAM),
         };
         settles(minutes(30), moved).await.unwrap();
@@ -232,15 +232,15 @@ fn a_secret_that_names_the_new_server_allows_it() {
         let url = json!({ "spec": { "server": { "url": site::OTHER_URL } } });
         lab.edit(TEAM, &url).await;
         let moved = || match lab.other.names().is_empty() {
-            true => Some("there is no new key".to_owned()),
+            true => Some("no new key".to_owned()),
             false => unsettled(&lab, TEAM),
         };
         settles(minutes(30), moved).await.unwrap();
-        assert!(lab.coderd.names().is_empty(), "the old one is gone");
+        assert!(lab.coderd.names().is_empty(), "the old key is deleted");
     });
 }
 
-/// A key of somebody else under our name is left alone.
+/// A foreign key with our name is left alone.
 #[test]
 fn a_foreign_key_of_the_same_name_is_not_touched() {
     on_box(10, |lab| async move {
@@ -251,7 +251,7 @@ fn a_foreign_key_of_the_same_name_is_not_touched() {
         assert_eq!(
             lab.coderd.key_of(&theirs).as_deref(),
             Some(TEAM),
-            "it is theirs"
+            "it is the foreign key"
         );
         let said = lab.condition(TEAM, "ProvisionerKeyReady");
         assert!(
@@ -259,11 +259,11 @@ fn a_foreign_key_of_the_same_name_is_not_touched() {
             "{said:?}"
         );
         lab.delete(TEAM).await;
-        until(minutes(5), "it goes", || !lab.exists(TEAM)).await;
+        until(minutes(5), "it is deleted", || !lab.exists(TEAM)).await;
         assert_eq!(
             lab.coderd.key_of(&theirs).as_deref(),
             Some(TEAM),
-            "it is still theirs"
+            "it is still the foreign key"
         );
     });
 }

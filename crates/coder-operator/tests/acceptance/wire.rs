@@ -1,5 +1,5 @@
-//! The way from the operator to the servers: by host, each call an effect of the process, and, where a test
-//! asks for it, with a flaw that the harness must see.
+//! The transport from the operator to the servers: by host, each call an effect of the process, and
+//! optionally with a fault that the harness must detect.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use tower::{ServiceExt, service_fn};
 
 use crate::lab::{Lab, Sent};
 
-/// What is wrong with the way, on purpose.
+/// A deliberate fault of the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flaw {
     #[default]
     None,
-    /// Deletions of keys are said to be done and are not.
+    /// Deletions of keys report success without effect.
     DeletesNothing,
-    /// A key is made a second time under a name that nobody wrote down.
+    /// A key is created a second time under a name that is in no status.
     MakesTwo,
 }
 
@@ -69,7 +69,7 @@ impl Wire {
     async fn carry(self, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
         let host = request.uri().host().unwrap_or_default();
         let found = self.hosts.iter().find(|(name, _)| name == host);
-        let (_, sim) = found.ok_or_else(|| format!("nobody is called {host}"))?;
+        let (_, sim) = found.ok_or_else(|| format!("no server for {host}"))?;
         if let Some(token) = request.headers().get("coder-session-token") {
             let token = token.to_str()?.to_owned();
             self.sent.lock().unwrap().insert((host.to_owned(), token));
@@ -90,7 +90,7 @@ impl Wire {
     }
 }
 
-/// The same request for a key of another name.
+/// The same request with another key name.
 fn twin(request: &Request<Bytes>) -> Request<Bytes> {
     let mut body: serde_json::Value = serde_json::from_slice(request.body()).expect("JSON");
     body["name"] = format!("{}-twin", body["name"].as_str().unwrap_or_default()).into();

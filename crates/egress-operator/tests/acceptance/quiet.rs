@@ -273,7 +273,7 @@ fn a_quiet_hour_of_a_hundred_nodes_costs_no_reconcile_and_few_reads() {
 }
 
 #[test]
-#[ignore = "8.6 million heartbeats; make proof runs it, optimised"]
+#[ignore = "8.6 million heartbeats; make proof runs it, optimized"]
 fn a_quiet_day_of_a_thousand_nodes_costs_no_reconcile_and_few_reads() {
     day(1_000, 24, HOUR);
 }

@@ -34,7 +34,7 @@ impl Next {
 /// Why it does not go on.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// There is no way to the server; the world says why.
+    /// The server or its token cannot be used; `Observed::access` has the reason.
     Denied,
     NotEntitled,
     NotSupported,
@@ -55,7 +55,7 @@ impl Stop {
         Self::Rejected { reason, message }
     }
 
-    /// Whether it goes on without anybody's doing when its turn has come.
+    /// Whether it goes on without intervention when its turn has come.
     pub(super) fn waits_for_a_turn(&self) -> bool {
         let Self::Hindered(Blocked::Later { limited, .. }) = self else {
             return false;
@@ -76,7 +76,7 @@ pub(super) struct Draft {
     pub(super) status: CoderProvisionerStatus,
     pub(super) notes: Vec<EventNote>,
     pub(super) entitled: bool,
-    /// How the question of the licence was refused.
+    /// How the question of the license was refused.
     pub(super) unentitled: Option<CallErrorClass>,
     /// How many daemons are connected with the key in use, if that could be seen.
     pub(super) connected: Option<u32>,
@@ -136,7 +136,7 @@ impl Draft {
                 "KeyRotated",
                 "Rotate",
                 format!(
-                    "the key {} is in the Secret and replaces {}, which is deleted once no daemon uses it",
+                    "key {} is in the Secret and replaces {}, which is deleted once no daemon uses it",
                     new.name, old.name
                 ),
             ));
@@ -202,15 +202,15 @@ impl Draft {
         self.notes.push(EventNote::warning(
             "KeyOrphaned",
             "Abandon",
-            format!("the key {name} is left behind at {server}: delete it there by hand"),
+            format!("key {name} was left behind at {server}: delete it there"),
         ));
         self.orphans.push(key);
     }
 
-    /// Says that a name is somebody else's.
+    /// Reports that a name belongs to another key.
     pub(super) fn note_foreign(&mut self, name: &str) {
         let story = format!(
-            "the server has a key called {name} that this object did not make: it is neither used nor deleted"
+            "the server has a key {name} that this object did not create: not using or deleting it"
         );
         self.notes
             .push(EventNote::warning("KeyNotOurs", "Create", story));
@@ -231,7 +231,7 @@ impl Draft {
     }
 
     pub(super) fn note_restart(&mut self) {
-        let story = "pods run without being connected for minutes: they are started again";
+        let story = "restarting pods that have run for minutes without a connection to the server";
         self.notes
             .push(EventNote::warning("DaemonsRestarted", "Restart", story));
     }

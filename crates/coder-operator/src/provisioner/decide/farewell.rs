@@ -112,7 +112,7 @@ fn held_up(world: &Observed, draft: &mut Draft, key: &KeyRecord, hindrance: &Blo
     draft.hinder_at(world, key, hindrance);
     let KeyRecord { name, binding, .. } = key;
     let server = &binding.server_url;
-    let story = format!("the key {name} cannot be deleted at {server} yet; it is tried again");
+    let story = format!("cannot delete key {name} at {server} yet; will retry");
     Stop::Leaving(said::waits(
         &story,
         hindrance,
@@ -134,7 +134,7 @@ fn unreachable(world: &Observed, draft: &Draft) -> String {
 fn finished(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<bool> {
     let key = &old.key;
     let since = world.object.metadata.deletion_timestamp.as_ref();
-    // Whoever was away when it was deleted gives the grace all the same.
+    // Also if the operator was down during the deletion, the grace period counts from here.
     let since = since.map(|since| elapsed(since, world.now).min(elapsed(&old.retired, world.now)));
     if since.is_some_and(|since| since >= grace(world)) || overdue(world) {
         return Ok(true);
@@ -148,7 +148,7 @@ fn finished(world: &Observed, draft: &mut Draft, old: &RetiringKey) -> Course<bo
         Some(Err(hindrance)) => Err(held_up(world, draft, key, hindrance)),
         Some(Ok(listed)) if online(&listed.value, &key.name) > 0 => {
             draft.again(SOON);
-            let story = format!("daemons finish their jobs before the key {} goes", key.name);
+            let story = format!("waiting for daemons to finish their jobs before key {} is deleted", key.name);
             Err(Stop::Leaving(story).into())
         }
         Some(Ok(_)) => Ok(true),

@@ -55,8 +55,8 @@ pub(super) fn course(
     }
 }
 
-/// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was asked for
-/// by somebody who did not live to see the answer.
+/// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was
+/// asked for by a process that ended before the response.
 fn settle(
     world: &Observed,
     draft: &mut Draft,
@@ -91,7 +91,7 @@ fn settle(
     };
     draft.status.pending = None;
     if ours(world, pending, &found) {
-        // Nobody has its plaintext, nor ever will.
+        // The plaintext is lost.
         let key = KeyRecord {
             id: found.told_id(),
             ..pending.clone()
@@ -123,9 +123,9 @@ fn find(
     }
 }
 
-/// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this object,
-/// which no person, other object or other cluster takes for a key; and it was made after the name was
-/// written down, with the same tags. That somebody makes a key at the right time proves nothing.
+/// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this
+/// object, which no person, other object or other cluster takes for a key; and it was made after
+/// the name was written down, with the same tags. The creation time alone proves nothing.
 pub(super) fn ours(world: &Observed, pending: &KeyRecord, found: &ProvisionerKey) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
     let made = seconds(found.created_at);
@@ -139,7 +139,7 @@ fn ask(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next {
     let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
     match &world.seen.hindered {
         None => Next::step(Step::Create(pending.clone())),
-        // Somebody who wrote the name down before may have been answered only now: a list will tell.
+        // A request of an earlier process may have been served only now: a list will show.
         Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
             Next::Persist
         }
@@ -165,8 +165,8 @@ fn foreign(world: &Observed, draft: &mut Draft, name: &str) -> Next {
         draft.note_foreign(name);
     }
     let story = format!(
-        "there is a key called {name} that is not this object's, or another object is about to make it: \
-         choose another spec.key.name, or delete that key"
+        "key {name} exists or is about to be made for another object: choose another \
+         spec.key.name, or delete that key"
     );
     Stop::rejected(reasons::KEY_FOREIGN, story).into()
 }
@@ -180,7 +180,7 @@ pub(super) fn rebind(draft: &mut Draft, access: &Access) {
     }
 }
 
-/// The keys of the organisation. Without a list a key in use stays in use.
+/// The keys of the organization. Without a list a key in use stays in use.
 fn list<'a>(
     world: &'a Observed,
     draft: &mut Draft,
@@ -257,7 +257,7 @@ fn same_server(key: &KeyRecord, list: Option<&Timestamped<Vec<ProvisionerKey>>>)
     list.is_some_and(|list| list.value.iter().any(known))
 }
 
-/// Keeps what the server and the organisation are called now.
+/// Keeps what the server and the organization are called now.
 fn renamed(draft: &mut Draft, wanted: &DesiredKey<'_>, mut key: KeyRecord) -> KeyRecord {
     key.binding = wanted.access.binding.clone();
     key.organization_name = draft.status.organization_name.clone().unwrap_or_default();
@@ -291,7 +291,7 @@ fn intend(
     draft.notes.push(EventNote::normal(
         "KeyPending",
         "Create",
-        format!("a key {name} is asked for: {}", why.story()),
+        format!("creating key {name}: {}", why.story()),
     ));
     let mut pending = record(world, wanted, &name);
     // By the server's clock, which is what its keys are dated by.
@@ -305,7 +305,7 @@ fn intend(
     Next::Persist
 }
 
-/// The number and the name of the next key; the error is a first name that somebody else has.
+/// The number and the name of the next key; the error is a first name that is taken.
 fn next_name(
     world: &Observed,
     status: &CoderProvisionerStatus,
@@ -340,7 +340,7 @@ fn next_name(
     }
 }
 
-/// Puts the key that somebody else deleted out of use.
+/// Puts the key that was deleted on the server out of use.
 fn replace_vanished(draft: &mut Draft, world: &Observed) {
     let Some(old) = draft.status.key.take() else {
         return;
@@ -349,7 +349,7 @@ fn replace_vanished(draft: &mut Draft, world: &Observed) {
         "KeyVanished",
         "Heal",
         format!(
-            "the key {} was deleted at the server by somebody else: it is replaced",
+            "key {} was deleted on the server; replacing it",
             old.name
         ),
     ));
@@ -387,8 +387,8 @@ pub(super) fn named<'a>(
     list.value.iter().find(|it| it.name == name)
 }
 
-/// Whether a key that the server has under the name of a record is another one: somebody deleted ours, and
-/// made one of its name.
+/// Whether a key that the server has under the name of a record is another one: ours was deleted,
+/// and one with its name was created.
 pub(super) fn is_another(key: &KeyRecord, found: &ProvisionerKey) -> bool {
     let (ours, theirs) = (key.id.as_ref(), found.told_id());
     ours.is_some() && theirs.is_some() && ours != theirs.as_ref()

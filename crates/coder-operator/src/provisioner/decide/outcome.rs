@@ -15,7 +15,7 @@ use crate::provisioner::world::{Observed, Plan};
 const ELSEWHERE: Duration = Duration::from_secs(60);
 /// How soon a Secret is looked at again that should have been seen to be kept long since.
 const UNHELD: Duration = Duration::from_secs(15);
-/// How soon an organisation that is missing is asked for again.
+/// How soon an organization that is missing is asked for again.
 const MISSING: Duration = Duration::from_secs(120);
 
 /// The plan of a course that ended so.

@@ -90,8 +90,9 @@ pub(super) fn unverified(world: &Observed, draft: &mut Draft, old: &RetiringKey)
     Ok(made)
 }
 
-/// Whether somebody else's key has the name of one of ours by now, as far as a list can be had. Then ours
-/// is gone, and theirs is not to be deleted. The list of daemons shows the ids of keys too, and is newer.
+/// Whether a foreign key has the name of one of ours by now, as far as a list can be had. Then ours
+/// is gone, and theirs is not to be deleted. The list of daemons shows the ids of keys too, and is
+/// newer.
 pub(super) fn taken(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course<bool> {
     if key.id.is_none() {
         return Ok(false);

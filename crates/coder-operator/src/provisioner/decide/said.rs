@@ -35,18 +35,18 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
         Some(Stop::NotEntitled) => Some(Condition::no(
             kind,
             reasons::NOT_ENTITLED,
-            "the server's licence has no external provisioners; asked again every 10 minutes",
+            "the server's license has no external provisioners; checking again every 10 minutes",
         )),
         Some(Stop::NotSupported) => Some(Condition::no(
             kind,
             reasons::NOT_SUPPORTED,
-            "the server knows no licences: external provisioners need one that does",
+            "the server has no licensing; external provisioners need a licensed version of Coder",
         )),
         _ if draft.unentitled.is_some() => unknown_licence(kind, draft.unentitled?),
         _ if draft.entitled => Some(Condition::yes(
             kind,
             reasons::ENTITLED,
-            "the server's licence has external provisioners",
+            "the server's license includes external provisioners",
         )),
         _ => None,
     }
@@ -54,32 +54,32 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
 
 fn no_organization(world: &Observed) -> String {
     format!(
-        "the server shows this token no organisation called {}: correct spec.organizationName, or give the \
-         token's user a role in it",
+        "organization {} not found: correct spec.organizationName, or give the token's user a role \
+         in it",
         world.object.spec.organization_name
     )
 }
 
-/// What is said where the server did not say what its licence allows.
+/// What is said where the server did not say what its license allows.
 fn unknown_licence(kind: &str, class: CallErrorClass) -> Option<Condition> {
     match class {
-        // The licence is asked for without a token, but not while the token is rejected.
+        // The license is asked for without a token, but not while the token is rejected.
         CallErrorClass::Token => Some(Condition::no(
             kind,
             reasons::FORBIDDEN,
-            "the licence is not known while the server rejects the token",
+            "the license is not known while the server rejects the token",
         )),
         CallErrorClass::Forbidden => Some(Condition::no(
             kind,
             reasons::FORBIDDEN,
-            "the server refuses to tell what its licence allows",
+            "the server refuses to show its license; check the permissions of the token's user",
         )),
-        // It says nothing about the licence, and what was said of it stays.
+        // It says nothing about the license, and what was said of it stays.
         CallErrorClass::Limited => None,
         _ => Some(Condition::unknown(
             kind,
             reasons::QUERY_FAILED,
-            "the server did not tell what its licence allows; it is asked again",
+            "cannot read the server's license; will retry",
         )),
     }
 }
@@ -89,7 +89,7 @@ fn key_ready(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition 
     let kind = kinds::KEY_READY;
     let working = draft.status.key.as_ref();
     if let Some(key) = working.filter(|key| key::holds(world, &key.name)) {
-        let story = format!("the key {} is in use", key.name);
+        let story = format!("key {} is in use", key.name);
         return Condition::yes(kind, reasons::KEY_READY, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
@@ -105,22 +105,22 @@ fn key_ready(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition 
         Some(Stop::NoOrganization) => no(reasons::ORGANIZATION_NOT_FOUND, &no_organization(world)),
         Some(Stop::Hindered(Blocked::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
-            "its calls wait for their turn within the server's rate limit",
+            "calls are queued behind the server's rate limit",
         ),
         Some(Stop::Hindered(Blocked::Refused(error))) => match error.class {
             CallErrorClass::Server | CallErrorClass::NoAnswer => no(
                 reasons::KEY_PENDING,
-                "the server does not answer as it should; it is asked again",
+                "the server does not respond correctly; will retry",
             ),
             _ => no(reasons::KEY_FAILED, &error.to_string()),
         },
-        Some(Stop::Denied) => no(reasons::KEY_PENDING, "there is no access to the server"),
+        Some(Stop::Denied) => no(reasons::KEY_PENDING, "no access to the server"),
         Some(Stop::NotEntitled | Stop::NotSupported) => {
-            no(reasons::KEY_PENDING, "the server's licence allows none")
+            no(reasons::KEY_PENDING, "the server's license has no external provisioners")
         }
         Some(Stop::Leaving(story)) => no(reasons::DELETING, story),
         Some(Stop::Unheld) => no(reasons::KEY_PENDING, UNHELD),
-        None => no(reasons::KEY_PENDING, "a key is about to be made"),
+        None => no(reasons::KEY_PENDING, "creating a key"),
     }
 }
 
@@ -135,12 +135,12 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
         true => Condition::yes(
             kind,
             reasons::SECRET_READY,
-            format!("the key is in the Secret {name}"),
+            format!("the key is in Secret {name}"),
         ),
         false => Condition::no(
             kind,
             reasons::SECRET_PENDING,
-            format!("the Secret {name} does not hold the key in use: a new one is made"),
+            format!("Secret {name} does not have the key in use; creating a new key"),
         ),
     })
 }
@@ -154,7 +154,7 @@ fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     }
     let seen = world.deployment.as_ref()?;
     Some(match (seen.ready, world.object.spec.replicas) {
-        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "spec.replicas is 0"),
         (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
         _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
     })
@@ -164,12 +164,12 @@ fn daemons(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::DAEMONS_CONNECTED;
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let serving = draft.serving?;
-    let story = format!("the server sees {serving} of {wanted} connected");
+    let story = format!("{serving} of {wanted} daemons are connected to the server");
     Some(match serving {
         _ if serving >= wanted => Condition::yes(
             kind,
             reasons::ALL_CONNECTED,
-            "the server sees all connected with a key that works",
+            "all daemons are connected to the server with a valid key",
         ),
         0 => Condition::no(kind, reasons::NONE_CONNECTED, story),
         _ => Condition::no(kind, reasons::SOME_CONNECTED, story),
@@ -188,7 +188,7 @@ fn ready(
     if world.object.metadata.deletion_timestamp.is_some() {
         let story = match stop {
             Some(Stop::Leaving(story)) => story,
-            _ => "its keys are deleted at the server before it goes",
+            _ => "deleting its keys from the server",
         };
         return Some(Condition::no(kind, reasons::DELETING, story));
     }
@@ -216,7 +216,7 @@ fn ready(
         (Some(_), None | Some(Stop::Hindered(_))) => Some(Condition::yes(
             kind,
             reasons::PROVEN,
-            "the server sees every daemon connected with a key that works",
+            "all daemons are connected to the server with a valid key",
         )),
         _ if draft.hindrances.is_empty() => None,
         _ => {
@@ -224,7 +224,7 @@ fn ready(
                 it.kind == kinds::CONTROL_PLANE_READY && it.status == ConditionStatus::False
             });
             let reason = silent.map_or(reasons::STALE, |it| &it.reason);
-            let story = "the server could not be asked for its daemons";
+            let story = "cannot read the connected daemons from the server; will retry";
             Some(Condition::unknown(kind, reason, story))
         }
     }
@@ -234,7 +234,7 @@ fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let under_way = draft.status.pending.is_some() || !draft.status.retiring.is_empty();
     let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
     (under_way || waiting).then(|| {
-        let story = "a key is being made or replaced, or the server is waited for";
+        let story = "creating or replacing a key, or waiting for the server";
         Condition::yes(RECONCILING, "Progressing", story)
     })
 }

@@ -60,15 +60,15 @@ impl RotationReason {
     /// For people.
     pub(super) const fn story(self) -> &'static str {
         match self {
-            Self::First => "there is none yet",
-            Self::SecretLost => "the Secret no longer holds the one in use",
-            Self::KeyVanished => "the one in use was deleted at the server by somebody else",
-            Self::TagsChanged => "spec.tags changed, and a key's tags cannot be",
+            Self::First => "no key yet",
+            Self::SecretLost => "the Secret no longer has the key in use",
+            Self::KeyVanished => "the key in use was deleted on the server",
+            Self::TagsChanged => "spec.tags changed",
             Self::NameChanged => "spec.key.name changed",
             Self::OrganizationChanged => "spec.organizationName changed",
             Self::ServerChanged => "the server changed",
-            Self::Asked => "the annotation coder.aplomb.dev/rotate asks for it",
-            Self::Aged => "the one in use is as old as spec.key.rotateAfter allows",
+            Self::Asked => "requested by the annotation coder.aplomb.dev/rotate",
+            Self::Aged => "the key in use has reached spec.key.rotateAfter",
         }
     }
 }
@@ -88,7 +88,7 @@ impl<'a> DesiredKey<'a> {
         }
     }
 
-    /// Whether `key` is on the server and in the organisation that are wanted.
+    /// Whether `key` is on the server and in the organization that are wanted.
     pub(super) fn place_of(&self, key: &KeyRecord) -> bool {
         key.binding.server_url == self.access.url && key.organization_id == self.organization.id
     }

@@ -35,7 +35,7 @@ impl Next {
 /// Why it does not go on.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// There is no way to the server; the world says why.
+    /// The server or its token cannot be used; `Observed::access` has the reason.
     Denied,
     /// The Secret that a person is to make is not there.
     NoToken,
@@ -163,7 +163,7 @@ impl Draft {
         if self.status.proxy_id.as_ref() != Some(id)
             && let Some(pending) = self.status.pending.take()
         {
-            let story = format!("the proxy {} is registered", pending.name);
+            let story = format!("proxy {} is registered", pending.name);
             self.notes
                 .push(EventNote::normal("ProxyRegistered", "Register", story));
             self.take(
@@ -175,7 +175,7 @@ impl Draft {
                 world,
             );
         } else {
-            let story = "the proxy has a new token: its pods are replaced";
+            let story = "the proxy has a new token; replacing its pods";
             self.notes
                 .push(EventNote::normal("TokenRotated", "Rotate", story));
         }
@@ -257,17 +257,17 @@ impl Draft {
     ) -> Stop {
         let object = &world.object.metadata;
         let leaving = object.deletion_timestamp.is_some();
-        // What is said of the Secret that goes with the namespace is no way out of it.
+        // A message about the Secret that is deleted with the namespace does not help here.
         let denied = matches!(world.access, Some(Err(_)));
         if self.hinder_at(world, at, why) && !(leaving && denied) {
             return Stop::Hindered(why.clone());
         }
         let story = match why {
             Blocked::Refused(error) if !why.passes() => error.to_string(),
-            _ => "it is asked again".to_owned(),
+            _ => "will retry".to_owned(),
         };
         let story = format!(
-            "the proxy {name} is to be taken back at {}, which does not let it go yet: {story}",
+            "cannot delete proxy {name} at {} yet: {story}",
             at.server_url
         );
         match leaving {
@@ -287,7 +287,7 @@ impl Draft {
         self.notes.push(EventNote::warning(
             "ProxyOrphaned",
             "Abandon",
-            format!("the proxy {name} is left behind at {server}: delete it there by hand"),
+            format!("proxy {name} was left behind at {server}: delete it there"),
         ));
         self.orphans.push((server.to_owned(), name.to_owned()));
     }

@@ -62,8 +62,8 @@ pub(super) fn held(course: Course<()>) -> Course<Option<Box<Stop>>> {
     }
 }
 
-/// Takes one registration back. It is given up only after a try in this very pass: whoever was away until
-/// the deadline still finds what can be reached.
+/// Takes one registration back. It is given up only after a try in this reconcile, so that an
+/// operator that was down until the deadline still deletes what it can reach.
 fn one(world: &Observed, draft: &mut Draft, old: &RetiringProxy) -> Course<()> {
     let (at, name) = (&old.binding, &old.name);
     let bound = world.bound.contains(&ProxyScope::of(at));
@@ -111,8 +111,7 @@ pub(super) fn unintend(world: &Observed, draft: &mut Draft) -> Course<()> {
     Ok(())
 }
 
-/// Nobody can tell whether a name that was written down was registered: it is waited for, and then
-/// reported.
+/// It is unknown whether a name in the status was registered: it is waited for, and then reported.
 fn unseen(world: &Observed, draft: &mut Draft, pending: &PendingProxy, stop: Stop) -> Course<()> {
     let (at, name) = (&pending.binding, &pending.name);
     let waits = matches!(&stop, Stop::Hindered(hindrance) if queued(hindrance));

@@ -61,7 +61,7 @@ pub(super) fn conclude(world: &Observed, mut draft: Draft, ended: Course<()>) ->
     }
 }
 
-/// The same end, or an earlier one for what hindered a course that went on all the same.
+/// The same end, or an earlier one if a blocked call can be retried earlier.
 fn paced(end: End, draft: &Draft, world: &Observed) -> End {
     let turns = draft.elsewhere.iter().filter(|it| it.class().is_none());
     let ours: Vec<_> = draft.hindrances.iter().chain(turns).cloned().collect();
@@ -75,7 +75,7 @@ fn paced(end: End, draft: &Draft, world: &Observed) -> End {
 /// How long until it is looked at again, from why it stopped.
 fn end(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     match stop {
-        // It was changed or taken back by somebody else: the next look tells.
+        // It was changed or deleted by another client: the next read shows that.
         Stop::Hindered(it) if it.class() == Some(CallErrorClass::Missing) => End::Again(SOON),
         Stop::Hindered(hindrance) => {
             End::hindered(hindrance, world.instant, reasons::REGISTRATION_FAILED)
@@ -90,8 +90,8 @@ fn end(world: &Observed, draft: &Draft, stop: &Stop) -> End {
     }
 }
 
-/// Whether the Secret is to be kept although nothing is written down. A name that is taken is tried again:
-/// a Secret that was let go and kept again each time would wake the object each time.
+/// Whether the Secret is to be kept although nothing is written down. A name that is taken is tried
+/// again: a finalizer that is removed and added again each time would trigger the object each time.
 fn wants_secret(stop: &Stop) -> bool {
     match stop {
         Stop::Unheld => true,

@@ -79,7 +79,7 @@ fn effect(world: &Observed, step: Step) -> Next {
 }
 
 /// A name is written down. Either its token is in the Secret, or it is to be registered, or it was
-/// registered by somebody who did not live to see the answer.
+/// registered by a process that ended before the response.
 fn settle(
     world: &Observed,
     draft: &mut Draft,
@@ -118,7 +118,7 @@ fn settle(
                 return Err(Next::Persist);
             }
             if !stored(world, &made) {
-                // Nobody has its token, nor ever will.
+                // The token is lost.
                 return Err(effect(world, Step::Retoken(made)));
             }
             draft.promote(&found, world);
@@ -173,7 +173,7 @@ pub(super) fn ours(world: &Observed, pending: &PendingProxy, found: &WorkspacePr
 fn ask(world: &Observed, draft: &mut Draft, pending: &PendingProxy) -> Next {
     let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
     match &world.seen.hindered {
-        // Somebody who wrote the name down before may have been answered only now: a look will tell.
+        // A request of an earlier process may have been served only now: a read will show.
         Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
             Next::Persist
         }
@@ -187,8 +187,8 @@ fn ask(world: &Observed, draft: &mut Draft, pending: &PendingProxy) -> Next {
 
 fn foreign(world: &Observed, draft: &mut Draft, name: &str) -> Next {
     let story = format!(
-        "the server has a proxy called {name} that is not this object's: choose another \
-         spec.bootstrap.proxyName, or delete that proxy"
+        "the server has another proxy {name}: choose another spec.bootstrap.proxyName, or delete \
+         that proxy"
     );
     let said =
         |it: &Condition| it.type_ == conditions::REGISTERED && it.reason == reasons::PROXY_FOREIGN;
@@ -316,7 +316,7 @@ fn vanished(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) ->
         "ProxyVanished",
         "Heal",
         format!(
-            "the proxy {} was deleted at the server by somebody else: it is registered again",
+            "proxy {} was deleted on the server; registering it again",
             current.name
         ),
     ));
@@ -330,9 +330,9 @@ fn well(found: &WorkspaceProxy) -> bool {
     health == Some("ok")
 }
 
-/// The token is in the Secret, and nobody asks for another. That one is asked for is written down before
-/// the server is, and stays so until a new one is in the Secret: an answer that was lost may have made the
-/// old one worthless.
+/// The token is in the Secret, and no other is requested. A request is written down before the
+/// server is, and stays so until a new one is in the Secret: an answer that was lost may have made
+/// the old one worthless.
 fn token(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Course<()> {
     if world.memory.in_hand.as_ref() == Some(&current.id) && !stored(world, current) {
         return Err(Next::step(Step::Store(current.id.clone())));
@@ -362,8 +362,8 @@ fn token(world: &Observed, draft: &mut Draft, current: &ProxyRegistration) -> Co
     }
 }
 
-/// Writes down the name that comes next, once the server has shown that nobody has it. One that is being
-/// taken back there is taken over again.
+/// Writes down the name that comes next, once the server has shown that it is free. One that is
+/// being taken back there is taken over again.
 fn intend(
     world: &Observed,
     draft: &mut Draft,

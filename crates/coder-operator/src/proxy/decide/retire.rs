@@ -43,7 +43,7 @@ pub(super) fn undone<'a>(world: &'a Observed, old: &RetiringProxy) -> Option<&'a
     all.find(|(it, _)| same(it)).map(|(_, why)| why)
 }
 
-/// Whether a call only waits for its turn: its server is there, and nobody gives up on it.
+/// Whether a call only waits for its turn: its server is there, and it is not given up.
 pub(super) fn queued(hindrance: &Blocked) -> bool {
     matches!(hindrance, Blocked::Later { limited: false, .. })
 }

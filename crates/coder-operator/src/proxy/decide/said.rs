@@ -36,17 +36,17 @@ fn entitled(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
         Some(Stop::NotEntitled) => Some(Condition::no(
             kind,
             reasons::NOT_ENTITLED,
-            "the server's licence has no workspace proxies; asked again every 10 minutes",
+            "the server's license has no workspace proxies; checking again every 10 minutes",
         )),
         Some(Stop::NotSupported) => Some(Condition::no(
             kind,
             reasons::NOT_SUPPORTED,
-            "the server knows no licences: workspace proxies need one that does",
+            "the server has no licensing; workspace proxies need a licensed version of Coder",
         )),
         _ if draft.entitled => Some(Condition::yes(
             kind,
             reasons::ENTITLED,
-            "the server's licence has workspace proxies",
+            "the server's license includes workspace proxies",
         )),
         _ => None,
     }
@@ -60,7 +60,7 @@ fn registered(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition
         return no(reasons::DELETING, story);
     }
     if let Some(current) = draft.current() {
-        let story = format!("the server knows the proxy {}", current.name);
+        let story = format!("proxy {} is registered on the server", current.name);
         return Condition::yes(kind, reasons::REGISTERED, story);
     }
     if let Some(limited) = &draft.status.rate_limited {
@@ -71,23 +71,23 @@ fn registered(world: &Observed, draft: &Draft, stop: Option<&Stop>) -> Condition
         Some(Stop::Elsewhere(story)) => no(reasons::NOT_REGISTERED, story),
         Some(Stop::Hindered(Blocked::Later { .. })) => no(
             reasons::WAITING_FOR_BUDGET,
-            "its calls wait for their turn within the server's rate limit",
+            "calls are queued behind the server's rate limit",
         ),
         Some(Stop::Hindered(Blocked::Refused(error))) => match error.class {
             CallErrorClass::Server | CallErrorClass::NoAnswer => no(
                 reasons::NOT_REGISTERED,
-                "the server does not answer as it should; it is asked again",
+                "the server does not respond correctly; will retry",
             ),
             _ => no(reasons::REGISTRATION_FAILED, &error.to_string()),
         },
         Some(Stop::NotEntitled | Stop::NotSupported) => {
-            no(reasons::NOT_REGISTERED, "the server's licence allows none")
+            no(reasons::NOT_REGISTERED, "the server's license has no workspace proxies")
         }
         Some(Stop::Unheld) => no(reasons::NOT_REGISTERED, UNHELD),
         _ if !matches!(world.access, Some(Ok(_))) => {
-            no(reasons::NOT_REGISTERED, "there is no access to the server")
+            no(reasons::NOT_REGISTERED, "no access to the server")
         }
-        _ => no(reasons::NOT_REGISTERED, "it is about to be registered"),
+        _ => no(reasons::NOT_REGISTERED, "registering the proxy"),
     }
 }
 
@@ -95,7 +95,7 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::TOKEN_SECRET_READY;
     let name = secret_ref(&world.object).name;
     let yes = || {
-        let story = format!("the token is in the Secret {name}");
+        let story = format!("the token is in Secret {name}");
         Condition::yes(kind, reasons::SECRET_READY, story)
     };
     if let SecretState::Foreign(whose) = &world.secret {
@@ -108,7 +108,7 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
                 kind,
                 reasons::SECRET_PENDING,
                 format!(
-                    "there is no Secret {name} of type Opaque with the proxy's token under the key {}: \
+                    "Secret {name} of type Opaque with the proxy's token in key {} does not exist: \
                      create it",
                     secret_ref(&world.object).key
                 ),
@@ -121,7 +121,7 @@ fn secret(world: &Observed, draft: &Draft) -> Option<Condition> {
         false => Condition::no(
             kind,
             reasons::SECRET_PENDING,
-            format!("the Secret {name} does not hold the proxy's token: a new one is made"),
+            format!("Secret {name} does not have the proxy's token; creating a new token"),
         ),
     })
 }
@@ -135,7 +135,7 @@ fn deployment(world: &Observed, stop: Option<&Stop>) -> Option<Condition> {
     }
     let seen = world.deployment.as_ref()?;
     Some(match (seen.ready, world.object.spec.replicas) {
-        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "no pods are asked for"),
+        (_, 0) => Condition::yes(kind, reasons::SCALED_TO_ZERO, "spec.replicas is 0"),
         (1.., _) => Condition::yes(kind, reasons::REPLICAS_READY, "at least one pod is ready"),
         _ => Condition::no(kind, reasons::NO_REPLICAS_READY, "no pod is ready"),
     })
@@ -145,14 +145,14 @@ fn health(world: &Observed, draft: &Draft) -> Option<Condition> {
     let kind = kinds::PROXY_HEALTHY;
     let healthy = draft.healthy?;
     Some(match healthy {
-        true => Condition::yes(kind, reasons::HEALTHY, "the server finds the proxy well"),
+        true => Condition::yes(kind, reasons::HEALTHY, "the server reports the proxy as healthy"),
         false if world.object.spec.replicas == 0 => {
-            Condition::no(kind, reasons::SCALED_TO_ZERO, "no pods are asked for")
+            Condition::no(kind, reasons::SCALED_TO_ZERO, "spec.replicas is 0")
         }
         false => Condition::no(
             kind,
             reasons::UNHEALTHY,
-            "the server does not reach the proxy, or has not heard of it yet",
+            "the server has not reached the proxy yet; check the pods and their network",
         ),
     })
 }
@@ -185,7 +185,7 @@ fn ready(
         None if proven(world, draft) => Some(Condition::yes(
             kind,
             reasons::PROVEN,
-            "the proxy has its token and serves",
+            "the proxy has its token and is healthy",
         )),
         None if world.access.is_none() => Some(Condition::no(
             kind,
@@ -223,12 +223,12 @@ fn proven(world: &Observed, draft: &Draft) -> bool {
     }
 }
 
-/// Nobody can tell, for the reason that the server gives if it does.
+/// The state is unknown, for the server's reason if it gave one.
 fn stale(said: &[Condition]) -> Condition {
     let server = said.iter().find(|it| it.kind == kinds::CONTROL_PLANE_READY);
     let silent = server.filter(|it| it.status.word() == "False");
     let reason = silent.map_or(reasons::STALE, |it| &it.reason);
-    let story = "the server could not be asked for the proxy";
+    let story = "cannot read the proxy from the server; will retry";
     Condition::unknown(kinds::READY, reason, story)
 }
 
@@ -236,7 +236,7 @@ fn progress(draft: &Draft, stop: Option<&Stop>) -> Option<Condition> {
     let under_way = draft.status.pending.is_some() || !draft.status.retiring.is_empty();
     let waiting = matches!(stop, Some(Stop::Hindered(it)) if it.passes());
     (under_way || waiting).then(|| {
-        let story = "the proxy is being registered or replaced, or the server is waited for";
+        let story = "registering or replacing the proxy, or waiting for the server";
         Condition::yes(RECONCILING, "Progressing", story)
     })
 }

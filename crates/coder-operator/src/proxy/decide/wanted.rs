@@ -17,8 +17,8 @@ const ICON: &str = "/emojis/1f310.png";
 /// Begins the mark of an object in the icon of its proxy, where no browser looks.
 const MARK: &str = "#aplomb-";
 
-/// What people see of the proxy, and in its icon the mark of the object: it tells a proxy that was made by
-/// a call without an answer from one that somebody else made meanwhile.
+/// What people see of the proxy, and in its icon the mark of the object: it tells a proxy that was
+/// made by a call without an answer from one that another client made meanwhile.
 pub(crate) fn looks(object: &CoderWorkspaceProxy) -> ProxyDisplay {
     let bootstrap = object.spec.bootstrap.clone().unwrap_or_default();
     let own = || proxy_name(&object.name_any());
@@ -49,7 +49,7 @@ pub(super) fn is_anothers(object: &CoderWorkspaceProxy, icon: &str) -> bool {
     icon.contains(MARK) && !is_marked(object, icon)
 }
 
-/// What tells looks apart, whoever's mark they bear.
+/// Digest of the display fields, without the mark of the object.
 pub(super) fn described(name: &str, display_name: &str, icon: &str) -> String {
     let mut digest = Sha256::new();
     let icon = icon.split_once(MARK).map_or(icon, |(icon, _)| icon);

@@ -1,4 +1,5 @@
-//! Calls that ask not to be counted: an owner's, another's, and on a server that takes no notice.
+//! Calls with the bypass header: with an owner's token, with another's, and on a server that
+//! ignores it.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +116,7 @@ async fn reads_of_what_cannot_be_bypassed_carry_no_header() {
     server.organization(&asker, "default").await.expect("found");
     server.daemons(&asker, "o-1", MINUTE).await.expect("a list");
     server.proxy(&asker, "eu", MINUTE).await.expect("a proxy");
-    // Nobody's calls cannot be an owner's.
+    // A call without a token cannot be an owner's.
     server.entitlements(&asker, MINUTE).await.expect("read");
     assert_eq!(stage.bypassed(), 0);
     server.keys(&asker, "o-1", MINUTE).await.expect("a list");

@@ -10,7 +10,7 @@ use crate::client::{CallErrorClass, Entitlement, ProxyDisplay};
 
 const OWNER: &str = "owner-token-of-the-simulated-server";
 
-/// The simulator, and whoever calls it.
+/// The simulator, and its callers.
 struct Lab {
     coderd: Coderd,
     servers: ServerPool,
@@ -46,7 +46,7 @@ impl Lab {
         self.servers.at(url, None, &token).expect("a server")
     }
 
-    /// An hour to answer in: whoever waits here waits for a turn, and not in a call.
+    /// A deadline of an hour: these calls spend it in the queue, not in flight.
     fn asker<'a>(&'a self, who: &'a Object, bypass: bool) -> Caller<'a> {
         Caller {
             who,

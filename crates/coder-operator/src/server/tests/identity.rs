@@ -61,7 +61,7 @@ async fn two_spellings_of_an_address_are_one_server() {
     assert_eq!(stage.calls(), 3, "version, user, organisation");
     let odd = stage.servers.at("coder.example.com", None, &token);
     let told = odd.expect_err("no address");
-    assert_eq!(told, "the server's URL must begin with http:// or https://");
+    assert_eq!(told, "server URL must start with http:// or https://");
 }
 
 #[tokio::test(start_paused = true)]

@@ -51,7 +51,7 @@ async fn a_read_goes_on_when_the_first_who_asked_is_gone() {
     let first = tokio::time::timeout(Duration::from_millis(2500), first);
     let (first, second) = tokio::join!(first, second);
     assert!(first.is_err(), "gone while the third request was under way");
-    second.expect("read all the same");
+    second.expect("read nevertheless");
     assert_eq!(stage.calls(), 3);
 }
 
@@ -67,7 +67,7 @@ async fn the_time_of_the_first_who_asks_is_not_that_of_the_others() {
         server.entitlements(&other, MINUTE)
     );
     assert_eq!(class(both.0), Some(CallErrorClass::NoAnswer));
-    both.1.expect("read all the same");
+    both.1.expect("read nevertheless");
     let late = server.keys(&asker, "o-1", MINUTE).await;
     assert!(is_later(&late), "its time is over");
     assert_eq!(stage.calls(), 3);

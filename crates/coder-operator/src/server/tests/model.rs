@@ -16,7 +16,7 @@ enum Act {
     Snapshot,
     Land,
     Fail,
-    /// Everybody who waits for the read goes.
+    /// All callers that wait for the read leave.
     Leave,
     Create(u8),
     Delete(u8),

@@ -162,7 +162,7 @@ fn a_key_that_was_brought_along_is_taken_over_and_not_replaced() {
 #[test]
 fn a_secret_of_others_is_left_alone() {
     let mut world = world(object(json!({})), &[]);
-    world.secret = SecretState::Foreign("it belongs to somebody".to_owned());
+    world.secret = SecretState::Foreign("it belongs to another object".to_owned());
     let told = plan(&world);
     assert!(told.step.is_none());
     assert_eq!(says(&told, "Ready"), Some(("False", "SecretNotOurs")));
@@ -222,7 +222,8 @@ fn shown_now(name: &str) -> crate::client::ProvisionerKey {
 
 #[test]
 fn a_key_made_at_the_right_time_is_not_ours_for_that() {
-    // Written down by an earlier version, or by hand: anybody may have taken this name for a key.
+    // Written down by an earlier version, or by hand: another client may have given this name to a
+    // key.
     for pending in ["team", "team-1", "team-00000000"] {
         let mut world = world(object(json!({})), &[]);
         let mut record = key(pending);

@@ -1,4 +1,4 @@
-//! Deletion: drain, delete, let go.
+//! Deletion: drain the daemons, delete the keys, remove the finalizer.
 
 use aplomb_api::coder::RetiringKey;
 use serde_json::{Value, json};
@@ -123,7 +123,7 @@ fn without_its_token_a_key_is_waited_for_and_the_way_out_is_told() {
         .expect("Ready");
     assert!(
         ready.message.starts_with(
-            "left behind: the key team at https://coder.example.com (token in the Secret token)."
+            "cannot delete key team at https://coder.example.com (token in Secret token):"
         ),
         "{}",
         ready.message
@@ -214,7 +214,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     world.access = Err(AccessDenied {
         no_server: true,
         reason: "ControlPlaneUnavailable",
-        message: "there is no CoderControlPlane".to_owned(),
+        message: "CoderControlPlane does not exist".to_owned(),
     });
     world.seen.undeleted = vec![(key("team"), refused(CallErrorClass::NoAnswer))];
     let told = plan(&world);
@@ -223,7 +223,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let ready = told.conditions.iter().find(|it| it.kind == "Ready");
     let said = &ready.expect("Ready").message;
     assert!(
-        said.starts_with("the key team cannot be deleted at https://coder.example.com"),
+        said.starts_with("cannot delete key team at https://coder.example.com"),
         "{said}"
     );
     let command = "kubectl annotate cprov -n dev team coder.aplomb.dev/abandon=true";

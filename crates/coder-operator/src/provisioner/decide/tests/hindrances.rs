@@ -183,7 +183,7 @@ fn without_access_the_reason_is_readys_too() {
     world.access = Err(AccessDenied {
         no_server: false,
         reason: "OperatorTokenSecretUnavailable",
-        message: "there is no Secret".to_owned(),
+        message: "the Secret does not exist".to_owned(),
     });
     let told = plan(&world);
     assert_eq!(

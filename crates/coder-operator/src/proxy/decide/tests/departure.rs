@@ -209,7 +209,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     world.access = Some(Err(AccessDenied {
         no_server: true,
         reason: "ControlPlaneUnavailable",
-        message: "there is no CoderControlPlane".to_owned(),
+        message: "CoderControlPlane does not exist".to_owned(),
     }));
     world.seen.undone = vec![(registered(), refused(CallErrorClass::NoAnswer))];
     let told = plan(&world);
@@ -218,7 +218,7 @@ fn a_server_that_goes_with_its_namespace_is_named_with_the_way_out() {
     let found = told.conditions.iter().find(|it| it.kind == "Ready");
     let said = &found.expect("Ready").message;
     assert!(
-        said.starts_with("the proxy europe is to be taken back at https://coder.example.com"),
+        said.starts_with("cannot delete proxy europe at https://coder.example.com"),
         "{said}"
     );
     let command = "kubectl annotate cwp -n dev europe coder.aplomb.dev/abandon=true";

@@ -1,4 +1,4 @@
-//! A proxy that somebody else has registered.
+//! A proxy that the user has registered.
 
 use aplomb_api::coder::conditions as kinds;
 use serde_json::json;

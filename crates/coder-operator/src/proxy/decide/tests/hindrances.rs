@@ -38,7 +38,7 @@ fn a_rate_limit_is_written_down_once_and_taken_back() {
     assert!(told.notes.is_empty());
     world.status = told.status;
     world.seen.hindered = None;
-    // What could be decided without a call is no recovery.
+    // A decision without a call does not show a recovery.
     world.memory.throttled = true;
     assert_eq!(plan(&world).status.rate_limited, first);
     world.memory.throttled = false;
@@ -152,7 +152,7 @@ fn ready_names_what_is_wrong_with_the_server() {
         message: "there is none".to_owned(),
     }));
     assert_eq!(ready(&plan(&world)).1, reasons::CONTROL_PLANE_UNAVAILABLE);
-    // Where a token works, a server that does not answer is no more than a doubt.
+    // Where a token works, a server that does not respond only makes the state unknown.
     let mut world = settled(json!({}));
     hinders(&mut world, URL, ID, refused(CallErrorClass::NoAnswer));
     assert_eq!(ready(&plan(&world)), pair("Unknown", "ServerUnreachable"));

@@ -130,7 +130,7 @@ fn a_secret_that_is_there_already_is_adopted_and_not_rotated() {
     let told = plan(&world);
     assert_eq!(told.status.proxy_id.as_deref(), Some(ID));
     assert!(told.step.is_none());
-    // Under another name it is somebody else's.
+    // A proxy with another name is foreign.
     shows(&mut world, URL, ID, Some(proxy(ID, "asia", 86_400)));
     assert!(plan(&world).status.proxy_id.is_none());
     assert_eq!(step(&world), "look");

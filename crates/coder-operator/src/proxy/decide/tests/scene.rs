@@ -92,7 +92,7 @@ pub(super) fn binding(url: &str) -> ServerBinding {
     access(url).binding
 }
 
-/// A licensed server of which nothing else was seen.
+/// A licensed server, with nothing else read yet.
 pub(super) fn world(object: CoderWorkspaceProxy) -> Observed {
     let listed = Entitlements {
         proxies: Feature {
@@ -182,7 +182,7 @@ pub(super) fn shows(world: &mut Observed, url: &str, name: &str, found: Option<W
     world.seen.proxies.insert(place, looked);
 }
 
-/// The server at `url` does not tell of a name or id.
+/// A read of a name or ID at the server at `url` is blocked.
 pub(super) fn hinders(world: &mut Observed, url: &str, name: &str, why: Blocked) {
     let place = (ProxyScope::of(&binding(url)), name.to_owned());
     world.seen.proxies.insert(place, Err(why));
