@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(
             thrift.resync(secs(30), Some(30.0)),
             secs(900),
-            "and is said"
+            "and is reported"
         );
     }
 
