@@ -11,14 +11,14 @@ mod provisioner;
 )]
 mod proxy;
 mod records;
-mod rules;
-mod shapes;
+mod validation;
+mod schema;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod shared;
-mod words;
+mod constants;
 
 pub use provisioner::{CoderProvisioner, CoderProvisionerSpec, CoderProvisionerStatus, KeySpec};
 pub use proxy::{
@@ -27,8 +27,8 @@ pub use proxy::{
 };
 pub use records::{KeyRecord, RateLimited, RetiringKey, RotationStatus, ServerBinding};
 pub use shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-pub use words::{
-    FINALIZER, LONGEST_NAME, LONGEST_PROXY_NAME, RESERVED, TOKEN_FINALIZER, annotations,
-    bears_mark, conditions, is_marked, key_name, labels, mark, plain_key_name, proxy_name, reasons,
-    shortened,
+pub use constants::{
+    FINALIZER, MAX_NAME_LENGTH, MAX_PROXY_NAME_LENGTH, RESERVED_KEY_NAMES, TOKEN_FINALIZER, annotations,
+    has_owner_suffix, conditions, is_owned_key_name, key_name, labels, owner_suffix, unsuffixed_key_name, proxy_name, reasons,
+    truncate_name,
 };

@@ -23,7 +23,7 @@ pub struct InvalidDuration(String);
 impl DurationString {
     /// So many seconds.
     #[must_use]
-    pub const fn seconds(seconds: u64) -> Self {
+    pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_go_writes_them() {
+    fn go_durations_parse() {
         let read = |text: &str| {
             text.parse::<DurationString>()
                 .map(|span| span.0.as_millis())
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(millis in 0u64..10_000_000_000) {
+        fn durations_round_trip(millis in 0u64..10_000_000_000) {
             let span = DurationString(Duration::from_millis(millis));
             prop_assert_eq!(span.to_string().parse::<DurationString>(), Ok(span));
         }

@@ -5,14 +5,14 @@
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod health;
-mod shapes;
+mod schema;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod spec;
 mod status;
-mod words;
+mod constants;
 
 pub use health::{GraceSpec, HealthSignal, HealthSpec, ProbeSpec};
 pub use spec::{
@@ -22,4 +22,4 @@ pub use status::{
     BudgetLevel, BudgetStatus, CandidateStatus, MoveStages, MoveStatus, StableEgressStatus,
     SuspectStatus, Suspicion,
 };
-pub use words::{MoveCause, annotations, conditions, labels, reasons};
+pub use constants::{MoveCause, annotations, conditions, labels, reasons};

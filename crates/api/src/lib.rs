@@ -6,7 +6,7 @@ pub mod coder;
 pub mod duration;
 pub mod egress;
 pub mod gateway_api;
-mod shape;
+mod schema_util;
 pub mod tunnel;
 pub mod wire;
 

@@ -33,10 +33,10 @@ mod replica;
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod route;
-mod rules;
-mod shapes;
+mod validation;
+mod schema;
 mod status;
-mod words;
+mod constants;
 
 pub use claim::{Claimant, HostnameClaim, HostnameClaimSpec};
 pub use class::{ConnectorClass, ConnectorClassSpec};
@@ -57,7 +57,7 @@ pub use route::{
     UrlRewrite, ValueMatchType,
 };
 pub use status::{ChildRevision, HostnameStatus, HttpProxyStatus, TunnelTimeline};
-pub use words::{
+pub use constants::{
     CLASS, CONTROLLER, annotations, canonical_hostname, canonical_label, conditions, headers,
     is_canonical, labels, reasons, split_canonical,
 };

@@ -10,31 +10,31 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The longest that a prober waits for the answer to one question.
-pub const PROOF_PATIENCE: Duration = Duration::from_millis(1_200);
+pub const MAX_PROBE_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// The longest that a gateway works on a proof.
-const PROOF_WORK: Duration = Duration::from_millis(600);
+const MAX_PROOF_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// How long a prober waits for one answer about a tunnel that is proven once in `interval`.
 #[must_use]
-pub fn proof_patience(interval: Duration) -> Duration {
-    PROOF_PATIENCE.min(interval / 8)
+pub fn probe_timeout(interval: Duration) -> Duration {
+    MAX_PROBE_TIMEOUT.min(interval / 8)
 }
 
 /// How long a gateway works on a proof for a prober that waits for `patience`. The rest is time to say
 /// what is wrong: an answer that comes too late looks like a gateway that does not answer.
 #[must_use]
-pub fn proof_work(patience: Duration) -> Duration {
-    PROOF_WORK.min(patience * 2 / 3)
+pub fn proof_timeout(patience: Duration) -> Duration {
+    MAX_PROOF_TIMEOUT.min(patience * 2 / 3)
 }
 
 /// The longest that an agent looks at an origin for a proof.
-const PROOF_LOOK: Duration = Duration::from_secs(1);
+const MAX_ORIGIN_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long an agent looks at an origin for a gateway that waits `work` for the proof. The rest is time
 /// to say that the origin does not answer.
 #[must_use]
-pub fn proof_look(work: Duration) -> Duration {
-    PROOF_LOOK.min(work * 2 / 3)
+pub fn origin_check_timeout(work: Duration) -> Duration {
+    MAX_ORIGIN_CHECK_TIMEOUT.min(work * 2 / 3)
 }
 
 /// The protocol's name in TLS. The number grows with every change that one side cannot do without.
@@ -42,11 +42,11 @@ pub const ALPN: &[u8] = b"aplomb/tunnel/2";
 /// The version whose messages name no Connector. An agent accepts it only to answer what is wrong.
 pub const OLD_ALPN: &[u8] = b"aplomb/tunnel/1";
 /// The longest frame; a longer one is an error of the peer.
-pub const LONGEST: usize = 16 * 1024;
+pub const MAX_FRAME_SIZE: usize = 16 * 1024;
 /// The close code of a connection whose agent goes away on purpose.
-pub const RELEASED: u32 = 1;
+pub const CLOSE_RELEASED: u32 = 1;
 /// The close code of a connection whose peer is not listed.
-pub const UNLISTED: u32 = 2;
+pub const CLOSE_NOT_ALLOWED: u32 = 2;
 
 /// The Connector that a message is about, as the gateway looked it up. An agent serves only the one it registered:
 /// the status of a Connector can be copied by all who can read it, namespace and UID cannot.
@@ -195,7 +195,7 @@ impl Proof {
         let mut bytes = Vec::new();
         for part in parts {
             let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
-            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(&body_length.to_be_bytes());
             bytes.extend_from_slice(part.as_bytes());
         }
         bytes
@@ -221,9 +221,9 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len())
         .ok()
-        .filter(|_| body.len() <= LONGEST);
-    let length = length.ok_or(FrameError::TooLong(body.len()))?;
-    let mut frame = length.to_be_bytes().to_vec();
+        .filter(|_| body.len() <= MAX_FRAME_SIZE);
+    let length = body_length.ok_or(FrameError::TooLong(body.len()))?;
+    let mut frame = body_length.to_be_bytes().to_vec();
     frame.extend_from_slice(&body);
     Ok(frame)
 }
@@ -232,12 +232,12 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
 ///
 /// # Errors
 /// It is too long.
-pub fn length(head: [u8; 4]) -> Result<usize, FrameError> {
+pub fn body_length(head: [u8; 4]) -> Result<usize, FrameError> {
     let length = usize::try_from(u32::from_be_bytes(head)).unwrap_or(usize::MAX);
-    if length > LONGEST {
-        return Err(FrameError::TooLong(length));
+    if body_length > MAX_FRAME_SIZE {
+        return Err(FrameError::TooLong(body_length));
     }
-    Ok(length)
+    Ok(body_length)
 }
 
 /// The message in the body of a frame.
@@ -270,15 +270,15 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_answers_before_its_prober_gives_up() {
+    fn timeouts_shrink_from_prober_to_agent() {
         for millis in [2_000, 2_500, 4_799, 4_800, 4_801, 9_600, 10_000, 3_600_000] {
-            let patience = proof_patience(Duration::from_millis(millis));
-            let work = proof_work(patience);
+            let patience = probe_timeout(Duration::from_millis(millis));
+            let work = proof_timeout(patience);
             assert!(
                 work + work / 4 < patience,
                 "{millis} ms: {work:?} of {patience:?}"
             );
-            let look = proof_look(work);
+            let look = origin_check_timeout(work);
             assert!(look + work / 4 < work, "{millis} ms: {look:?} of {work:?}");
             assert!(
                 work >= patience / 2,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_survives_its_frame() {
+    fn messages_round_trip_through_frames() {
         let open = StreamRequest::Dial {
             connector: connector("team-a", "u1"),
             session: "s".to_owned(),
@@ -297,7 +297,7 @@ mod tests {
         };
         let frame = encode(&open).expect("short");
         let head = frame[..4].try_into().expect("four bytes");
-        assert_eq!(length(head).expect("short"), frame.len() - 4);
+        assert_eq!(body_length(head).expect("short"), frame.len() - 4);
         assert_eq!(
             decode::<StreamRequest>(&frame[4..]).expect("readable"),
             open
@@ -305,12 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_refused_by_its_head() {
-        assert!(length(u32::MAX.to_be_bytes()).is_err());
+    fn an_oversized_frame_is_rejected_by_its_length() {
+        assert!(body_length(u32::MAX.to_be_bytes()).is_err());
     }
 
     #[test]
-    fn what_is_signed_tells_neighbouring_parts_apart() {
+    fn signed_bytes_separate_adjacent_fields() {
         let bytes = |t, s| Proof::signed_bytes(&statement(t, s), "g", OriginState::Reachable);
         assert_ne!(bytes("ab", "c"), bytes("a", "bc"));
         let up = Proof::signed_bytes(&statement("a", "b"), "g", OriginState::Reachable);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_names_no_connector_is_none() {
+    fn a_message_without_a_connector_is_malformed() {
         let statement = r#"{"nonce":"00","tunnel":"t","generation":1,"session":"s"}"#;
         let dial = r#"{"kind":"dial","session":"s","target":"localhost:1"}"#;
         let prove = format!(r#"{{"kind":"prove","statement":{statement},"target":"localhost:1"}}"#);

@@ -13,7 +13,7 @@ use kube::{Api, Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 /// Runs `test` with a client of an API server that has our kinds.
-fn on_a_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + 'static) {
+fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + 'static) {
     World::new(1).run(|cluster| async move {
         let client = cluster.client("admin");
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -47,7 +47,7 @@ async fn create(client: &Client, name: &str, spec: &Value) -> Result<Value, Stri
 
 #[test]
 fn the_shortest_manifest_is_given_every_default() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({ "floatingIP": { "name": "web" } });
         let created = create(&client, "web", &spec).await.expect("accepted");
         let expected = json!({
@@ -69,7 +69,7 @@ fn the_shortest_manifest_is_given_every_default() {
 
 #[test]
 fn a_manifest_with_every_field_is_accepted() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({
             "floatingIP": { "id": 4711 },
             "tokenSecretRef": { "name": "hcloud" },
@@ -107,7 +107,7 @@ fn a_manifest_with_every_field_is_accepted() {
 
 #[test]
 fn a_long_name_is_fine_where_no_label_needs_it() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({
             "floatingIP": { "name": "web" },
             "candidates": { "matchLabels": { "pool": "egress" } },
@@ -121,14 +121,14 @@ fn a_long_name_is_fine_where_no_label_needs_it() {
 /// Every field has words for `kubectl explain`.
 #[test]
 fn every_field_is_described() {
-    fn undescribed(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn collect_undescribed(path: &str, schema: &Value, found: &mut Vec<String>) {
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
             if field["description"].as_str().is_none_or(str::is_empty) {
                 found.push(path.clone());
             }
-            undescribed(&path, field, found);
-            undescribed(&path, &field["items"], found);
+            collect_undescribed(&path, field, found);
+            collect_undescribed(&path, &field["items"], found);
         }
     }
     for definition in aplomb_api::definitions() {
@@ -136,7 +136,7 @@ fn every_field_is_described() {
             let schema = version.schema.and_then(|v| v.open_api_v3_schema);
             let schema = serde_json::to_value(schema).expect("a schema");
             let mut found = Vec::new();
-            undescribed("", &schema, &mut found);
+            collect_undescribed("", &schema, &mut found);
             assert_eq!(found, [""; 0]);
         }
     }
@@ -145,7 +145,7 @@ fn every_field_is_described() {
 /// An API server bounds the cost of rules by these; without them it refuses the definition.
 #[test]
 fn every_list_map_and_text_of_the_spec_is_bounded() {
-    fn unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn collect_unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {
         let bound = match schema["type"].as_str() {
             None if schema["x-kubernetes-int-or-string"] == true => "maxLength",
             Some("string") if schema["enum"].is_null() && schema["format"].is_null() => "maxLength",
@@ -157,11 +157,11 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
             found.push(path.to_owned());
         }
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            unbounded(&format!("{path}.{name}"), field, found);
+            collect_unbounded(&format!("{path}.{name}"), field, found);
         }
         for inner in ["items", "additionalProperties"] {
             if schema[inner].is_object() {
-                unbounded(&format!("{path}[]"), &schema[inner], found);
+                collect_unbounded(&format!("{path}[]"), &schema[inner], found);
             }
         }
     }
@@ -170,7 +170,7 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
         let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let mut found = Vec::new();
         let kind = &definition.spec.names.kind;
-        unbounded(
+        collect_unbounded(
             &format!("{kind}.spec"),
             &root["properties"]["spec"],
             &mut found,

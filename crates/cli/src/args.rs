@@ -1,6 +1,6 @@
 //! The command line: names, help and defaults. Nothing here does anything.
 
-mod boxed;
+mod box_server;
 mod cluster;
 mod connect;
 mod crds;
@@ -9,7 +9,7 @@ mod demo;
 mod egress_host;
 mod gateway;
 mod get;
-mod look;
+mod inspect;
 mod run;
 mod sim;
 mod tunnel;
@@ -17,7 +17,7 @@ mod tunnel;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub(crate) use self::boxed::BoxArgs;
+pub(crate) use self::box_server::BoxArgs;
 pub(crate) use self::cluster::ClusterArgs;
 pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdKinds, CrdsArgs};
@@ -26,7 +26,7 @@ pub(crate) use self::demo::DemoArgs;
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::gateway::GatewayArgs;
 pub(crate) use self::get::{GetArgs, GetOutput};
-pub(crate) use self::look::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
+pub(crate) use self::inspect::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
 pub(crate) use self::run::{LogFormat, OperatorArg, RunArgs};
 pub(crate) use self::sim::{
     BypassRefusal, CoderdArgs, FractionArg, HetznerArgs, SameServerAssign, SimArgs, SimCommand,

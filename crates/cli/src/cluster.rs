@@ -12,9 +12,9 @@ use kube::{Client, Config};
 use crate::args::ClusterArgs;
 
 /// A server that is there accepts a connection within this.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Whoever looks at something is told within this that it cannot be seen.
-const LOOK: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster to look at.
 #[derive(Clone)]
@@ -28,8 +28,8 @@ pub(crate) struct ClusterClient {
 
 impl ClusterClient {
     /// The cluster that the flags name. Sends nothing yet.
-    pub(crate) async fn of(args: &ClusterArgs) -> Result<Self> {
-        let config = config(args.kubeconfig.clone(), args.context.clone()).await?;
+    pub(crate) async fn from_args(args: &ClusterArgs) -> Result<Self> {
+        let config = load_config(args.kubeconfig.clone(), args.context.clone()).await?;
         let namespace = args.namespace.clone();
         Ok(Self {
             namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
@@ -39,43 +39,43 @@ impl ClusterClient {
     }
 
     /// What `look` finds, unless the server takes too long to say it.
-    pub(crate) async fn within<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
-        match tokio::time::timeout(LOOK, look).await {
+    pub(crate) async fn with_timeout<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
+        match tokio::time::timeout(READ_TIMEOUT, look).await {
             Ok(found) => found,
             Err(_) => bail!(
                 "{} did not answer within {} s; is its address right, and is it up?",
                 self.server,
-                LOOK.as_secs()
+                READ_TIMEOUT.as_secs()
             ),
         }
     }
 }
 
 /// The configuration of a client: from a file, from where kubectl has it, or from the pod this runs in.
-pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config> {
+pub(crate) async fn load_config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config> {
     let mut config = match kubeconfig {
         Some(file) => {
             let name = format!("--kubeconfig {}", file.display());
-            let read = Kubeconfig::read_from(&file).map_err(|error| unreadable(&name, &error))?;
-            of(read, context, &name).await?
+            let read = Kubeconfig::read_from(&file).map_err(|error| invalid_kubeconfig(&name, &error))?;
+            from_kubeconfig(read, context, &name).await?
         }
         None => match Kubeconfig::read() {
-            Ok(read) => of(read, context, "kubectl's kubeconfig").await?,
+            Ok(read) => from_kubeconfig(read, context, "kubectl's kubeconfig").await?,
             Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) if context.is_none() => {
                 Config::incluster().map_err(|_| {
                     anyhow!("no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount")
                 })?
             }
-            Err(error) => return Err(unreadable("kubectl's kubeconfig", &error)),
+            Err(error) => return Err(invalid_kubeconfig("kubectl's kubeconfig", &error)),
         },
     };
-    config.connect_timeout = Some(CONNECT);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
     Ok(config)
 }
 
 /// A parser quotes the line it stumbled over, and there are tokens in such lines: only what the operating system
 /// says is repeated.
-fn unreadable(name: &str, error: &KubeconfigError) -> anyhow::Error {
+fn invalid_kubeconfig(name: &str, error: &KubeconfigError) -> anyhow::Error {
     let why = match error {
         KubeconfigError::ReadConfig(cause, _) => format!(" ({cause})"),
         _ => String::new(),
@@ -83,7 +83,7 @@ fn unreadable(name: &str, error: &KubeconfigError) -> anyhow::Error {
     anyhow!("{name}: not a readable kubeconfig{why}; `kubectl config view --raw` prints one")
 }
 
-async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {
+async fn from_kubeconfig(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {
     let which = match &context {
         Some(context) => format!("its context {context}"),
         None => "its current context".to_owned(),
@@ -92,7 +92,7 @@ async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Con
         context,
         ..KubeConfigOptions::default()
     };
-    let acting = acting_as(&read, options.context.as_ref());
+    let acting = impersonation_headers(&read, options.context.as_ref());
     let mut config = Config::from_custom_kubeconfig(read, &options)
         .await
         .with_context(|| {
@@ -103,7 +103,7 @@ async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Con
 }
 
 /// Whom the user of a context acts as: what kubectl writes with `--as`.
-fn acting_as(read: &Kubeconfig, context: Option<&String>) -> Vec<(HeaderName, HeaderValue)> {
+fn impersonation_headers(read: &Kubeconfig, context: Option<&String>) -> Vec<(HeaderName, HeaderValue)> {
     let named = context.or(read.current_context.as_ref());
     let context = read.contexts.iter().find(|it| Some(&it.name) == named);
     let user = context.and_then(|it| it.context.as_ref()?.user.as_ref());

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use aplomb_demo::{DemoOptions, StoryName};
 
 use crate::args::DemoArgs;
-use crate::out::OutputStream;
+use crate::output::OutputStream;
 
 pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> {
     ensure!(
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> 
         page: args.page,
         kubeconfig: args.kubeconfig,
         terminal,
-        colour: out.color(),
+        colour: out.has_color(),
     })
     .await
 }

@@ -5,16 +5,16 @@ use aplomb_egress_operator::host::{self, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::EgressHostArgs;
-use crate::run::{config, log};
+use crate::run::{load_config, init_logging};
 
 pub(crate) async fn run(args: EgressHostArgs) -> Result<()> {
-    log(args.log_format);
+    init_logging(args.log_format);
     // Before anything is changed: a signal must always find somebody who cleans up.
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let client = match args.stable_egress.is_empty() {
         true => None,
-        false => Some(aplomb::client(config(args.kubeconfig).await?)?),
+        false => Some(aplomb::client(load_config(args.kubeconfig).await?)?),
     };
     let settings = NodeSettings {
         addresses: args.address,

@@ -12,23 +12,23 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::GatewayArgs;
-use crate::run::{config, label, log, own_namespace};
-use crate::{namespace, preflight};
+use crate::run::{load_config, check_label, init_logging, own_namespace};
+use crate::{namespace, prerequisites};
 
 pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let settings = settings(&args, std::env::var("POD_IP").ok())?;
     if args.print_config {
-        println!("{:#}", shown(&args, &settings));
+        println!("{:#}", settings_json(&args, &settings));
         return Ok(());
     }
-    log(args.log_format);
+    init_logging(args.log_format);
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let client = aplomb::client(config(args.kubeconfig).await?)?;
-    preflight::kinds(&client, &aplomb_api::tunnel_definitions()).await?;
-    preflight::may_list(&client, "httpproxies", None).await?;
-    preflight::gateway_api(&client).await?;
-    namespace::ensure(&client, &settings.namespace).await?;
+    let client = aplomb::client(load_config(args.kubeconfig).await?)?;
+    prerequisites::check_kinds(&client, &aplomb_api::tunnel_definitions()).await?;
+    prerequisites::check_list_permission(&client, "httpproxies", None).await?;
+    prerequisites::wait_gateway_api(&client).await?;
+    namespace::ensure_namespace(&client, &settings.namespace).await?;
     let shutdown = async move {
         tokio::select! { biased;
             _ = interrupt.recv() => {}
@@ -52,10 +52,10 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
 
 fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySettings> {
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
-    label("--namespace", &namespace)?;
+    check_label("--namespace", &namespace)?;
     let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
     ensure!(
-        is_name(&identity),
+        is_valid_name(&identity),
         "--identity {identity:?} cannot be the name of an object: use lower-case letters, digits, dashes \
          and dots, such as gateway-1"
     );
@@ -71,7 +71,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     let mut settings = GatewaySettings::new(&identity, args.listen);
     settings.namespace = namespace;
     settings.listen_tls = args.listen_tls;
-    settings.advertise = advertised(args, pod_ip)?;
+    settings.advertise = advertised_ip(args, pod_ip)?;
     settings.admin = args.admin;
     settings.key_file.clone_from(&args.key_file);
     settings.quic = args.quic;
@@ -89,7 +89,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
 }
 
 /// Where others reach the listeners, if that is not where they are bound.
-fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
+fn advertised_ip(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
     if args.advertise.is_some() {
         return Ok(args.advertise);
     }
@@ -117,7 +117,7 @@ fn default_host(args: &GatewayArgs) -> Result<Option<String>> {
     };
     let host = host.to_ascii_lowercase();
     ensure!(
-        is_name(&host) && host.parse::<IpAddr>().is_err(),
+        is_valid_name(&host) && host.parse::<IpAddr>().is_err(),
         "--default-host {host:?} cannot be the hostname of a tunnel: write one such as app.example.com"
     );
     Ok(Some(host))
@@ -140,7 +140,7 @@ fn own_identity(args: &GatewayArgs) -> String {
         .to_owned()
 }
 
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=253).contains(&name.len())
         && name.chars().all(|c| inner(c) || c == '-' || c == '.')
@@ -149,7 +149,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The settings in force, under the names of their flags.
-fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
+fn settings_json(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
     let texts = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
         "kubeconfig": args.kubeconfig,
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, CliCommand};
 
-    fn parsed(flags: &[&str]) -> GatewayArgs {
+    fn parse_args(flags: &[&str]) -> GatewayArgs {
         let words = ["aplomb", "gateway"].iter().chain(flags);
         match Cli::try_parse_from(words).expect("flags").command {
             CliCommand::Gateway(args) => *args,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn the_defaults_work_on_loopback() {
-        let args = parsed(&[]);
+        let args = parse_args(&[]);
         let settings = settings(&args, None).expect("settings");
         assert_eq!(settings.advertise, None);
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
@@ -201,12 +201,12 @@ mod tests {
             "{}",
             settings.identity
         );
-        assert_eq!(shown(&args, &settings)["lease-seconds"], 15);
+        assert_eq!(settings_json(&args, &settings)["lease-seconds"], 15);
     }
 
     #[test]
-    fn every_address_needs_one_that_others_can_reach() {
-        let args = parsed(&["--listen", "0.0.0.0:8080"]);
+    fn every_address_needs_a_reachable_one() {
+        let args = parse_args(&["--listen", "0.0.0.0:8080"]);
         let error = settings(&args, None).expect_err("no address").to_string();
         assert!(
             error.contains("--advertise") && error.contains("POD_IP"),
@@ -217,7 +217,7 @@ mod tests {
             pod.advertise.map(|ip| ip.to_string()).as_deref(),
             Some("192.0.2.7")
         );
-        let args = parsed(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
+        let args = parse_args(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
         let said = settings(&args, Some("192.0.2.7".to_owned())).expect("said");
         assert_eq!(
             said.advertise.map(|ip| ip.to_string()).as_deref(),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+    fn an_invalid_value_is_answered_with_its_flag_and_an_example() {
         for (flags, fix) in [
             (["--namespace", "Aplomb_System"], "aplomb-system"),
             (["--identity", "Host_1"], "gateway-1"),
@@ -234,7 +234,7 @@ mod tests {
             (["--default-host", "app example"], "app.example.com"),
             (["--origin-ca", "/no/such/file"], "PEM"),
         ] {
-            let error = settings(&parsed(&flags), None).expect_err("a bad value");
+            let error = settings(&parse_args(&flags), None).expect_err("a bad value");
             let said = format!("{error:#}");
             assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
         }

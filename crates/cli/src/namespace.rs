@@ -7,7 +7,7 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, Error};
 
 /// Makes sure that it is there. One who may not look takes it to be: a pod runs in it.
-pub(crate) async fn ensure(client: &Client, name: &str) -> Result<()> {
+pub(crate) async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let all: Api<Namespace> = Api::all(client.clone());
     match all.get_opt(name).await {
         Ok(Some(_)) => return Ok(()),

@@ -19,7 +19,7 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
         SimCommand::Hetzner(args) => {
             let listen = args.listen.address;
             let hetzner = Hetzner::new(hetzner::config(args)?);
-            serve(hetzner.service(), listen, std::future::pending()).await
+            serve_until_signal(hetzner.service(), listen, std::future::pending()).await
         }
     }
 }
@@ -28,14 +28,14 @@ async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
     let coderd = Coderd::new(coderd::config(&args)?);
     let listen = args.listen.address;
     let service = coderd.service();
-    match coderd::player(coderd, args).await? {
-        Some(player) => serve(service, listen, player).await,
-        None => serve(service, listen, std::future::pending()).await,
+    match coderd::run_pod_simulator(coderd, args).await? {
+        Some(player) => serve_until_signal(service, listen, player).await,
+        None => serve_until_signal(service, listen, std::future::pending()).await,
     }
 }
 
 /// Serves until a signal, or until what runs beside it ends.
-async fn serve<C: Core>(
+async fn serve_until_signal<C: Core>(
     service: Service<C>,
     listen: SocketAddr,
     beside: impl Future<Output = ()>,

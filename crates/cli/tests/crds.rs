@@ -74,7 +74,7 @@ fn apply(kubeconfig: &std::path::Path, flags: &[&str]) -> Output {
 }
 
 /// Makes the installed definition that of another release.
-async fn say_version(crds: &Api<CustomResourceDefinition>, version: &str) {
+async fn set_version(crds: &Api<CustomResourceDefinition>, version: &str) {
     let patch = json!({ "metadata": { "annotations": { BUNDLE_VERSION: version } } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
     let patched = crds.patch(ROUTES, &params, &patch).await;
@@ -82,8 +82,8 @@ async fn say_version(crds: &Api<CustomResourceDefinition>, version: &str) {
 }
 
 #[tokio::test]
-async fn a_newer_gateway_api_is_left_alone() {
-    provider();
+async fn a_newer_gateway_api_is_kept() {
+    install_crypto_provider();
     let server = Box::start();
     let first = server.apply(&[]);
     let own = aplomb_api::definitions().len();
@@ -103,14 +103,14 @@ async fn a_newer_gateway_api_is_left_alone() {
     let after = crds.get(ROUTES).await.expect("still there");
     assert_eq!(after.resource_version(), before.resource_version());
 
-    say_version(&crds, "v99.0.0").await;
+    set_version(&crds, "v99.0.0").await;
     let told = server.apply(&["gateway-api"]);
     assert_eq!(told.lines().count(), 3, "{told}");
     assert!(told.contains("version v99.0.0 is newer than v"), "{told}");
     let kept = crds.get(ROUTES).await.expect("still there");
     assert_eq!(kept.annotations()[BUNDLE_VERSION], "v99.0.0");
 
-    say_version(&crds, "v1.0.0").await;
+    set_version(&crds, "v1.0.0").await;
     let told = server.apply(&["gateway-api"]);
     assert!(
         told.contains(&format!("{ROUTES} raised from version v1.0.0 to v")),
@@ -120,7 +120,7 @@ async fn a_newer_gateway_api_is_left_alone() {
 
 #[tokio::test]
 async fn the_gateway_api_is_left_out_when_asked_to() {
-    provider();
+    install_crypto_provider();
     let server = Box::start();
     let told = server.apply(&["--without-gateway-api"]);
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_cluster_that_is_not_there_ends_it_with_2() {
     assert!(said.contains("--kubeconfig /no/such/kubeconfig"), "{said}");
 }
 
-fn provider() {
+fn install_crypto_provider() {
     // A second test of the same process finds it installed.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
 }

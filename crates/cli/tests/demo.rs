@@ -55,13 +55,13 @@ impl Demo {
         let id = self.process.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status();
         assert!(sent.expect("kill").success());
-        self.over()
+        self.exit_code()
     }
 
     /// Waits for the end: nothing may be left then.
-    fn over(&mut self) -> Option<i32> {
+    fn exit_code(&mut self) -> Option<i32> {
         let code = self.process.wait().expect("it ends").code();
-        assert_eq!(files(self.dir.path()), Vec::<PathBuf>::new());
+        assert_eq!(list_files(self.dir.path()), Vec::<PathBuf>::new());
         code
     }
 }
@@ -79,7 +79,7 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+fn list_files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the directory");
     entries
         .map(|entry| entry.expect("an entry").path())
@@ -91,7 +91,7 @@ fn text<'a>(line: &'a Value, member: &str) -> &'a str {
 }
 
 /// What any client gets there: the address is all it knows.
-fn fetched(url: &str) -> String {
+fn fetch_page(url: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("it listens");
     let request = format!("GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
@@ -111,26 +111,26 @@ async fn names(kubeconfig: &str) -> Vec<String> {
     all.iter().map(ResourceExt::name_any).collect()
 }
 
-fn failed(flags: &[&str]) -> String {
+fn run_failing(flags: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a directory");
     let Output { status, stderr, .. } = command(dir.path()).args(flags).output().expect("it runs");
     let said = String::from_utf8(stderr).expect("text");
     assert_eq!(status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
+    assert_eq!(list_files(dir.path()), Vec::<PathBuf>::new());
     said
 }
 
 #[tokio::test]
-async fn what_it_prints_works_and_ctrl_c_leaves_nothing() {
+async fn printed_urls_work_and_ctrl_c_leaves_nothing() {
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
     let mut demo = Demo::start(&["--script", "tunnel", "--keep"]);
     let ready = demo.next("ready");
     let (url, page) = (text(&ready, "url"), text(&ready, "page"));
-    let answer = fetched(url);
+    let answer = fetch_page(url);
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.ends_with("hello from your laptop\n"), "{answer}");
-    assert!(fetched(page).contains("data-name=\"hello\""));
+    assert!(fetch_page(page).contains("data-name=\"hello\""));
     let result = demo.next("result");
     assert_eq!(result["result"], "PASS", "{result}");
     assert_eq!(demo.next("results")["pass"], true);
@@ -173,24 +173,24 @@ fn without_a_terminal_it_plays_once_in_short_lines_and_ends() {
     let long = said.lines().find(|line| line.chars().count() > 100);
     assert_eq!(long, None);
     assert!(!said.contains('\x1b'), "no colour without a terminal");
-    assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
+    assert_eq!(list_files(dir.path()), Vec::<PathBuf>::new());
 }
 
 #[test]
-fn what_cannot_be_used_is_one_line() {
+fn unusable_options_fail_with_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let taken = taken.local_addr().expect("an address").to_string();
-    let said = failed(&["--page", &taken]);
+    let said = run_failing(&["--page", &taken]);
     assert!(said.contains("--page") && said.contains(&taken), "{said}");
     let dir = tempfile::tempdir().expect("a directory");
     let precious = dir.path().join("precious");
     std::fs::write(&precious, "mine").expect("a file");
-    let said = failed(&["--kubeconfig", precious.to_str().expect("text")]);
+    let said = run_failing(&["--kubeconfig", precious.to_str().expect("text")]);
     assert!(said.contains("precious"), "{said}");
     assert_eq!(
         std::fs::read_to_string(&precious).expect("it is there"),
         "mine"
     );
-    let said = failed(&["--speed", "0"]);
+    let said = run_failing(&["--speed", "0"]);
     assert!(said.contains("--speed 0"), "{said}");
 }

@@ -9,12 +9,12 @@ mod manifest;
 #[path = "egress_host/names.rs"]
 mod names;
 
-use lab::{Host, inside, inside_with_setpriv, ip};
+use lab::{Host, in_namespace, in_namespace_with_setpriv, ip};
 
 const ADDRESS: &str = "203.0.113.7";
 
 /// A node with one interface, an address of its own and a default route.
-fn node() {
+fn set_up_node() {
     ip("link set lo up");
     ip("link add eth0 type veth peer name far");
     ip("link set far up");
@@ -29,10 +29,10 @@ fn addresses() -> String {
 
 #[test]
 fn address_rule_and_routes_appear_and_go() {
-    inside("address_rule_and_routes_appear_and_go", || {
-        node();
+    in_namespace("address_rule_and_routes_appear_and_go", || {
+        set_up_node();
         let host = Host::start(&["--address", ADDRESS]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         assert!(addresses().contains("inet 203.0.113.7/32"));
         assert!(ip("rule").contains("2010:\tfrom 203.0.113.7 lookup 2010"));
         let routes = ip("route show table 2010");
@@ -42,8 +42,8 @@ fn address_rule_and_routes_appear_and_go() {
             "{routes}"
         );
         assert!(routes.contains("172.31.1.1 dev eth0"), "{routes}");
-        assert_eq!(host.ask("/readyz"), (200, "ok\n".to_owned()));
-        assert_eq!(host.ask("/livez").0, 200);
+        assert_eq!(host.get("/readyz"), (200, "ok\n".to_owned()));
+        assert_eq!(host.get("/livez").0, 200);
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(!addresses().contains(ADDRESS));
         assert!(
@@ -67,18 +67,18 @@ const NET_ADMIN_ALONE: [&str; 5] = [
 
 #[test]
 fn net_admin_alone_is_enough() {
-    inside_with_setpriv("net_admin_alone_is_enough", || {
-        node();
-        let host = Host::start_by(&NET_ADMIN_ALONE, &["--address", ADDRESS]);
-        host.until("Node is prepared");
+    in_namespace_with_setpriv("net_admin_alone_is_enough", || {
+        set_up_node();
+        let host = Host::start_with(&NET_ADMIN_ALONE, &["--address", ADDRESS]);
+        host.wait_for("Node is prepared");
         // CAP_NET_ADMIN is bit 12; root gets no more than the bounding set.
         assert_eq!(host.capabilities(), 1 << 12);
         assert!(addresses().contains("inet 203.0.113.7/32"));
         assert!(ip("rule").contains("from 203.0.113.7 lookup 2010"));
         assert!(ip("route show table 2010").contains("default via 172.31.1.1 dev eth0"));
         ip("rule del from 203.0.113.7");
-        host.until("is missing");
-        host.until("Node is prepared");
+        host.wait_for("is missing");
+        host.wait_for("Node is prepared");
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(!addresses().contains(ADDRESS));
         assert!(!ip("rule").contains(ADDRESS));
@@ -87,10 +87,10 @@ fn net_admin_alone_is_enough() {
 
 #[test]
 fn ipv6_has_a_table_of_its_own() {
-    inside("ipv6_has_a_table_of_its_own", || {
-        node();
+    in_namespace("ipv6_has_a_table_of_its_own", || {
+        set_up_node();
         let host = Host::start(&["--address", ADDRESS, "--address", "2001:db8::7"]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         assert!(addresses().contains("inet6 2001:db8::7/128"));
         assert!(ip("-6 rule").contains("from 2001:db8::7 lookup 2011"));
         let routes = ip("-6 route show table 2011");
@@ -102,11 +102,11 @@ fn ipv6_has_a_table_of_its_own() {
 }
 
 #[test]
-fn what_is_taken_away_is_put_back() {
-    inside("what_is_taken_away_is_put_back", || {
-        node();
+fn removed_items_are_restored() {
+    in_namespace("what_is_taken_away_is_put_back", || {
+        set_up_node();
         let host = Host::start(&["--address", ADDRESS]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         for (taken, lost, show) in [
             ("address del 203.0.113.7/32 dev eth0", ADDRESS, "address"),
             ("rule del from 203.0.113.7", "from 203.0.113.7", "rule"),
@@ -118,28 +118,28 @@ fn what_is_taken_away_is_put_back() {
         ] {
             ip(taken);
             assert!(!ip(show).contains(lost), "{taken}");
-            host.until("is missing");
-            host.until("Node is prepared");
+            host.wait_for("is missing");
+            host.wait_for("Node is prepared");
             assert!(ip(show).contains(lost), "{taken}");
         }
         ip("link set eth0 down");
-        host.until("Network is down");
-        assert_eq!(host.ask("/readyz").0, 503);
+        host.wait_for("Network is down");
+        assert_eq!(host.get("/readyz").0, 503);
         ip("link set eth0 up");
-        host.until("Node is prepared");
-        assert_eq!(host.ask("/readyz").0, 200);
+        host.wait_for("Node is prepared");
+        assert_eq!(host.get("/readyz").0, 200);
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(!addresses().contains(ADDRESS));
     });
 }
 
 #[test]
-fn what_was_there_before_stays() {
-    inside("what_was_there_before_stays", || {
-        node();
+fn existing_items_stay() {
+    in_namespace("what_was_there_before_stays", || {
+        set_up_node();
         ip("address add 203.0.113.7/32 dev eth0");
         let host = Host::start(&["--address", ADDRESS, "--interface", "eth0"]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(addresses().contains("203.0.113.7/32"));
         assert!(!ip("rule").contains(ADDRESS));
@@ -147,15 +147,15 @@ fn what_was_there_before_stays() {
 }
 
 #[test]
-fn a_new_life_takes_away_what_a_crash_left() {
-    inside("a_new_life_takes_away_what_a_crash_left", || {
-        node();
+fn a_restart_removes_items_left_by_a_crash() {
+    in_namespace("a_new_life_takes_away_what_a_crash_left", || {
+        set_up_node();
         let host = Host::start(&["--address", ADDRESS]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         assert_eq!(host.stop("KILL"), None);
         assert!(addresses().contains(ADDRESS));
         let host = Host::start(&["--address", "203.0.113.8"]);
-        host.until("Node is prepared");
+        host.wait_for("Node is prepared");
         assert!(!addresses().contains(ADDRESS));
         assert!(addresses().contains("203.0.113.8/32"));
         assert_eq!(host.stop("TERM"), Some(0));
@@ -166,11 +166,11 @@ fn a_new_life_takes_away_what_a_crash_left() {
 
 #[test]
 fn errors_name_the_flag_or_the_capability() {
-    inside("errors_name_the_flag_or_the_capability", || {
-        node();
+    in_namespace("errors_name_the_flag_or_the_capability", || {
+        set_up_node();
         let fails = |arguments: &[&str], with: &str| {
             let host = Host::start(arguments);
-            let (said, code) = host.end();
+            let (said, code) = host.wait_exit();
             assert!(said.contains(with), "{said}");
             assert_eq!(code, Some(2));
         };
@@ -184,8 +184,8 @@ fn errors_name_the_flag_or_the_capability() {
         fails(&["--address", ADDRESS], "--listen");
         drop(taken);
         // A user namespace of its own has no power over this network namespace.
-        let host = Host::start_by(&["unshare", "--user"], &["--address", ADDRESS]);
-        let (said, code) = host.end();
+        let host = Host::start_with(&["unshare", "--user"], &["--address", ADDRESS]);
+        let (said, code) = host.wait_exit();
         assert!(said.contains("NET_ADMIN"), "{said}");
         assert_eq!(code, Some(2));
         ip("route del default");
@@ -194,13 +194,13 @@ fn errors_name_the_flag_or_the_capability() {
 }
 
 #[test]
-fn a_table_that_somebody_else_uses_is_left_alone() {
-    inside("a_table_that_somebody_else_uses_is_left_alone", || {
-        node();
+fn a_foreign_table_is_left_alone() {
+    in_namespace("a_table_that_somebody_else_uses_is_left_alone", || {
+        set_up_node();
         ip("route add default via 192.0.2.99 dev eth0 table 2010");
         let host = Host::start(&["--address", ADDRESS]);
-        host.until("choose another --table");
-        assert_eq!(host.ask("/readyz").0, 503);
+        host.wait_for("choose another --table");
+        assert_eq!(host.get("/readyz").0, 503);
         assert_eq!(host.stop("TERM"), Some(0));
         assert!(ip("route show table 2010").contains("192.0.2.99"));
         assert!(!addresses().contains(ADDRESS));

@@ -16,7 +16,7 @@ use self::boxed::{Boxed, err};
 const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
 
 /// Every command that talks to a cluster, as somebody would start it.
-const CLUSTERED: [&[&str]; 12] = [
+const CLUSTER_COMMANDS: [&[&str]; 12] = [
     &["get"],
     &["get", "httpproxies"],
     &["get", "httpproxies", "web", "-o", "json"],
@@ -48,7 +48,7 @@ fn aplomb(home: &Boxed, words: &[&str], kubeconfig: Option<&str>) -> Output {
 }
 
 /// One line, with both halves of what it must say.
-fn told(output: &Output, words: &[&str], what: &str, fix: &str) {
+fn check_error(output: &Output, words: &[&str], what: &str, fix: &str) {
     let said = err(output);
     assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
     let last = said.lines().last().unwrap_or_default();
@@ -69,39 +69,39 @@ fn told(output: &Output, words: &[&str], what: &str, fix: &str) {
     }
 }
 
-fn every(home: &Boxed, kubeconfig: Option<&str>, what: &str, fix: &str) {
-    for words in CLUSTERED {
-        told(&aplomb(home, words, kubeconfig), words, what, fix);
+fn run_every_command(home: &Boxed, kubeconfig: Option<&str>, what: &str, fix: &str) {
+    for words in CLUSTER_COMMANDS {
+        check_error(&aplomb(home, words, kubeconfig), words, what, fix);
     }
 }
 
 #[test]
-fn a_kubeconfig_that_cannot_be_used() {
+fn an_unusable_kubeconfig() {
     let home = Boxed::start(&[]);
-    every(
+    run_every_command(
         &home,
         Some("/no/such/kubeconfig"),
         "not a readable kubeconfig",
         "kubectl config view",
     );
-    let garbage = kubeconfigs::written(&home, "garbage", ": not [ yaml\n\tat all");
-    every(
+    let garbage = kubeconfigs::write_kubeconfig(&home, "garbage", ": not [ yaml\n\tat all");
+    run_every_command(
         &home,
         Some(&garbage),
         "not a readable kubeconfig",
         "kubectl config view",
     );
     let nowhere =
-        kubeconfigs::changed(&home, "nowhere", |it| it["current-context"] = "gone".into());
-    every(&home, Some(&nowhere), "context", "--context");
-    every(&home, None, "no cluster", "--kubeconfig FILE");
+        kubeconfigs::edited(&home, "nowhere", |it| it["current-context"] = "gone".into());
+    run_every_command(&home, Some(&nowhere), "context", "--context");
+    run_every_command(&home, None, "no cluster", "--kubeconfig FILE");
     let kubeconfig = home.kubeconfig();
     for words in [
         &["get", "--context", "gone"][..],
         &["status", "--context", "gone"],
         &["trace", "hp/web", "--context", "gone"],
     ] {
-        told(
+        check_error(
             &aplomb(&home, words, kubeconfig.to_str()),
             words,
             "gone",
@@ -111,23 +111,23 @@ fn a_kubeconfig_that_cannot_be_used() {
 }
 
 #[test]
-fn a_server_that_is_not_there() {
+fn an_unreachable_server() {
     let home = Boxed::start(&[]);
     let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("https://{}", closed.local_addr().expect("an address"));
     drop(closed);
-    let refused = kubeconfigs::at(&home, "refused", &address);
-    every(&home, Some(&refused), "cannot be reached", "is it up?");
+    let refused = kubeconfigs::with_server(&home, "refused", &address);
+    run_every_command(&home, Some(&refused), "cannot be reached", "is it up?");
 }
 
 /// It takes connections and says nothing: nobody waits for it for minutes.
 #[test]
-fn a_server_that_never_answers() {
+fn an_unresponsive_server() {
     let home = Boxed::start(&[]);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", silent.local_addr().expect("an address"));
-    let kubeconfig = kubeconfigs::at(&home, "silent", &address);
-    let asked: Vec<_> = CLUSTERED
+    let kubeconfig = kubeconfigs::with_server(&home, "silent", &address);
+    let asked: Vec<_> = CLUSTER_COMMANDS
         .iter()
         .map(|words| {
             let began = Instant::now();
@@ -145,7 +145,7 @@ fn a_server_that_never_answers() {
         .collect();
     for (words, began, child) in asked {
         let output = child.wait_with_output().expect("it ends");
-        told(&output, words, "did not answer within 10 s", "is it up?");
+        check_error(&output, words, "did not answer within 10 s", "is it up?");
         println!("{words:?} ended after {:?}", began.elapsed());
         assert!(began.elapsed() < Duration::from_secs(110), "{words:?}");
     }
@@ -153,25 +153,25 @@ fn a_server_that_never_answers() {
 }
 
 #[test]
-fn kinds_that_are_not_installed() {
+fn missing_kinds() {
     let home = Boxed::start(&[]);
     let kubeconfig = home.kubeconfig();
-    for words in CLUSTERED.into_iter().filter(|words| words[0] != "crds") {
+    for words in CLUSTER_COMMANDS.into_iter().filter(|words| words[0] != "crds") {
         let output = aplomb(&home, words, kubeconfig.to_str());
-        told(&output, words, "", "aplomb crds --apply");
+        check_error(&output, words, "", "aplomb crds --apply");
     }
 }
 
 #[test]
-fn a_user_who_may_not() {
+fn an_unauthorized_user() {
     let home = Boxed::with_kinds(&["--rbac"]);
-    let nobody = kubeconfigs::of_nobody(&home);
-    for words in CLUSTERED {
+    let nobody = kubeconfigs::with_unknown_user(&home);
+    for words in CLUSTER_COMMANDS {
         let output = aplomb(&home, words, Some(&nobody));
-        told(&output, words, "cannot", "");
+        check_error(&output, words, "cannot", "");
     }
-    let stranger = kubeconfigs::of_stranger(&home);
-    every(
+    let stranger = kubeconfigs::with_unauthorized_user(&home);
+    run_every_command(
         &home,
         Some(&stranger),
         "token is wrong or has expired",
@@ -184,7 +184,7 @@ fn an_address_in_use() {
     let home = Boxed::with_kinds(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let token = kubeconfigs::written(&home, "token", &"7".repeat(64));
+    let token = kubeconfigs::write_kubeconfig(&home, "token", &"7".repeat(64));
     let (file, kubeconfig) = (home.dir().join("box2"), home.kubeconfig());
     let file = file.to_str().expect("a path");
     for (words, flag) in [
@@ -212,23 +212,23 @@ fn an_address_in_use() {
         ),
     ] {
         let output = aplomb(&home, words, kubeconfig.to_str());
-        told(&output, words, "in use", flag);
+        check_error(&output, words, "in use", flag);
     }
 }
 
 #[test]
-fn a_file_that_cannot_be_read() {
+fn an_unreadable_file() {
     let home = Boxed::with_kinds(&[]);
     let kubeconfig = home.kubeconfig();
     let directory = home.dir().to_str().expect("a path").to_owned();
-    let garbage = kubeconfigs::written(&home, "garbage.key", "no key");
+    let garbage = kubeconfigs::write_kubeconfig(&home, "garbage.key", "no key");
     for key in [&directory, &garbage] {
         for words in [
             &["gateway", "--listen", "127.0.0.1:0", "--key-file", key][..],
             &["connect", "18099", "--name", "web", "--key-file", key],
         ] {
             let output = aplomb(&home, words, kubeconfig.to_str());
-            told(&output, words, key, "key");
+            check_error(&output, words, key, "key");
         }
     }
     for words in [
@@ -239,12 +239,12 @@ fn a_file_that_cannot_be_read() {
         &["sim", "coderd", "--token-file", "/no/such/file"],
     ] {
         let output = aplomb(&home, words, kubeconfig.to_str());
-        told(&output, words, "/no/such/file", "");
+        check_error(&output, words, "/no/such/file", "");
     }
 }
 
 #[test]
-fn words_that_mean_nothing() {
+fn unknown_words() {
     let home = Boxed::with_kinds(&[]);
     let kubeconfig = home.kubeconfig();
     for (words, what, fix) in [
@@ -267,12 +267,12 @@ fn words_that_mean_nothing() {
         ),
     ] {
         let output = aplomb(&home, words, kubeconfig.to_str());
-        told(&output, words, what, fix);
+        check_error(&output, words, what, fix);
     }
 }
 
 #[test]
-fn a_flag_that_nobody_knows() {
+fn an_unknown_flag() {
     let home = Boxed::start(&[]);
     let commands = [
         "box",

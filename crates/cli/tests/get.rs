@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use self::boxed::{Boxed, err, has_kubectl, out};
 
 /// A box with two objects of every kind.
-fn filled() -> Boxed {
+fn start_with_objects() -> Boxed {
     let server = Boxed::with_kinds(&[]);
     let mut all = Vec::new();
     for (_, object, _) in fixtures::objects() {
-        all.extend([object.clone(), fixtures::bare(&object)]);
+        all.extend([object.clone(), fixtures::without_status(&object)]);
     }
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": all });
     server.kubectl(&["create", "-f", "-"], &list.to_string());
@@ -41,7 +41,7 @@ fn filled() -> Boxed {
 }
 
 /// Ages move while one program after the other is asked, so ours is asked before and after.
-fn same(server: &Boxed, words: &[&str]) {
+fn check_same(server: &Boxed, words: &[&str]) {
     let ours = |_| {
         let args: Vec<&str> = ["get"].iter().chain(words).copied().collect();
         let output = server.aplomb(&args);
@@ -66,23 +66,23 @@ fn every_kind_is_printed_as_kubectl_prints_it() {
     if !has_kubectl() {
         return;
     }
-    let server = filled();
+    let server = start_with_objects();
     let plurals: Vec<&str> = fixtures::objects().into_iter().map(|it| it.0).collect();
     assert_eq!(plurals.len(), aplomb_api::definitions().len());
     for plural in &plurals {
-        same(&server, &[plural]);
-        same(&server, &[plural, "-A"]);
-        same(&server, &[plural, "-o", "wide", "--no-headers"]);
+        check_same(&server, &[plural]);
+        check_same(&server, &[plural, "-A"]);
+        check_same(&server, &[plural, "-o", "wide", "--no-headers"]);
     }
-    same(&server, &[&plurals.join(",")]);
-    same(&server, &["hp,conn", "-A", "-o", "wide"]);
-    same(&server, &["hp", "app", "bare-one"]);
-    same(&server, &["seg", "-l", "team=blue"]);
-    same(&server, &["hp/app", "seg/web"]);
+    check_same(&server, &[&plurals.join(",")]);
+    check_same(&server, &["hp,conn", "-A", "-o", "wide"]);
+    check_same(&server, &["hp", "app", "bare-one"]);
+    check_same(&server, &["seg", "-l", "team=blue"]);
+    check_same(&server, &["hp/app", "seg/web"]);
     for format in ["json", "name"] {
-        same(&server, &["hp", "-o", format]);
-        same(&server, &["seg", "web", "-o", format]);
-        same(&server, &["conn,cwp", "-o", format]);
+        check_same(&server, &["hp", "-o", format]);
+        check_same(&server, &["seg", "web", "-o", format]);
+        check_same(&server, &["conn,cwp", "-o", format]);
     }
     for words in [&["hp", "-o", "yaml"][..], &["seg", "web", "-o", "yaml"]] {
         let args: Vec<&str> = ["get"].iter().chain(words).copied().collect();
@@ -92,11 +92,11 @@ fn every_kind_is_printed_as_kubectl_prints_it() {
             read(&server.kubectl(&args, ""))
         );
     }
-    everything(&server);
+    check_all(&server);
 }
 
 /// Without a kind, all of them, each that has any.
-fn everything(server: &Boxed) {
+fn check_all(server: &Boxed) {
     let text = out(&server.aplomb(&["get"]));
     let tables = text.trim_end().split("\n\n").count();
     assert_eq!(tables, aplomb_api::definitions().len(), "{text}");
@@ -107,7 +107,7 @@ fn everything(server: &Boxed) {
 }
 
 #[test]
-fn what_is_not_there_is_a_finding_in_the_words_of_kubectl() {
+fn a_missing_object_is_a_finding_worded_like_kubectl() {
     let server = Boxed::with_kinds(&[]);
     let output = server.aplomb(&["get", "hp", "nobody"]);
     assert_eq!(output.status.code(), Some(1));
@@ -138,11 +138,11 @@ fn what_is_not_there_is_a_finding_in_the_words_of_kubectl() {
 }
 
 #[test]
-fn a_watch_prints_the_row_of_what_changed() {
+fn a_watch_prints_the_changed_row() {
     if !has_kubectl() {
         return;
     }
-    let server = filled();
+    let server = start_with_objects();
     let mut watching = server
         .command(&["get", "hp", "--watch"])
         .stdout(Stdio::piped())
@@ -176,11 +176,11 @@ fn a_watch_prints_the_row_of_what_changed() {
 }
 
 #[test]
-fn a_reader_that_has_had_enough_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     if !has_kubectl() {
         return;
     }
-    let server = filled();
+    let server = start_with_objects();
     let mut asked = server
         .command(&["get", "-o", "json"])
         .stdout(Stdio::piped())
@@ -196,11 +196,11 @@ fn a_reader_that_has_had_enough_is_no_error() {
 }
 
 #[test]
-fn colours_are_for_terminals_unless_told_otherwise() {
+fn colors_are_for_terminals_by_default() {
     if !has_kubectl() {
         return;
     }
-    let server = filled();
+    let server = start_with_objects();
     let colours = |args: &[&str], env: &[(&str, &str)]| {
         let mut command = server.command(args);
         command.env_remove("NO_COLOR").envs(env.iter().copied());

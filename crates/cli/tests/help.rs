@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
-const MARK: &str = "<!-- help: ";
+const HELP_MARKER: &str = "<!-- help: ";
 
-fn page() -> PathBuf {
+fn page_path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md")
 }
 
@@ -26,14 +26,14 @@ fn help(words: &[&str]) -> String {
 }
 
 /// The page with the present texts in it.
-fn filled(text: &str) -> String {
+fn with_help(text: &str) -> String {
     let mut page = String::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         page.push_str(line);
         page.push('\n');
         let Some(command) = line
-            .strip_prefix(MARK)
+            .strip_prefix(HELP_MARKER)
             .and_then(|it| it.strip_suffix(" -->"))
         else {
             continue;
@@ -48,11 +48,11 @@ fn filled(text: &str) -> String {
 }
 
 #[test]
-fn the_page_shows_what_every_command_says_of_itself() {
-    let text = std::fs::read_to_string(page()).expect("the page");
-    let now = filled(&text);
+fn the_page_has_the_help_of_every_command() {
+    let text = std::fs::read_to_string(page_path()).expect("the page");
+    let now = with_help(&text);
     if std::env::var_os("UPDATE_HELP").is_some() {
-        std::fs::write(page(), &now).expect("the page");
+        std::fs::write(page_path(), &now).expect("the page");
     } else {
         assert!(
             text == now,
@@ -63,7 +63,7 @@ fn the_page_shows_what_every_command_says_of_itself() {
     let commands = all.lines().skip_while(|line| *line != "Commands:").skip(1);
     let commands = commands.take_while(|line| !line.is_empty());
     for name in commands.filter_map(|line| line.split_whitespace().next()) {
-        let shown = text.contains(&format!("{MARK}{name} -->"));
+        let shown = text.contains(&format!("{HELP_MARKER}{name} -->"));
         assert!(
             shown || name == "help",
             "docs/cli.md does not speak of {name}"
@@ -72,7 +72,7 @@ fn the_page_shows_what_every_command_says_of_itself() {
 }
 
 #[test]
-fn as_a_plugin_it_says_so() {
+fn plugin_usage_names_kubectl() {
     let dir = tempfile::tempdir().expect("a directory");
     let plugin = dir.path().join("kubectl-aplomb");
     std::os::unix::fs::symlink(APLOMB, &plugin).expect("a link");

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use self::boxed::Boxed;
 
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// A process that ends with the test.
 struct Running(Child);
@@ -32,7 +32,7 @@ impl Drop for Running {
 }
 
 /// A relay, and the URL of it.
-fn relay(server: &Boxed) -> Result<(Running, String)> {
+fn start_relay(server: &Boxed) -> Result<(Running, String)> {
     let program = std::env::var("APLOMB_IROH_RELAY").context("run tools/make/relay")?;
     let config = server.dir().join("relay.toml");
     let settings = "enable_metrics = false\nhttp_bind_addr = \"127.0.0.1:0\"\n";
@@ -59,7 +59,7 @@ fn relay(server: &Boxed) -> Result<(Running, String)> {
 }
 
 /// A service that answers every request alike.
-fn origin() -> Result<u16> {
+fn start_origin() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     thread::spawn(move || {
@@ -97,10 +97,10 @@ fn start(server: &Boxed, name: &str, args: &[&str]) -> Result<Running> {
 }
 
 /// Waits until the tunnel is ready, and says what its conditions are if it never is.
-async fn ready(proxies: &Api<HttpProxy>) -> Result<HttpProxy> {
+async fn wait_ready(proxies: &Api<HttpProxy>) -> Result<HttpProxy> {
     let began = Instant::now();
     let mut last = None;
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         if let Some(proxy) = proxies.get_opt("web").await? {
             let conditions = proxy.status.iter().flat_map(|it| &it.conditions);
             let mut ready = conditions.filter(|it| it.type_ == "Ready");
@@ -115,9 +115,9 @@ async fn ready(proxies: &Api<HttpProxy>) -> Result<HttpProxy> {
 }
 
 /// The body that a hostname has at a gateway.
-fn body(listen: &str, hostname: &str) -> Result<String> {
+fn fetch_body(listen: &str, hostname: &str) -> Result<String> {
     let mut stream = TcpStream::connect(listen)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     write!(
         stream,
         "GET / HTTP/1.1\r\nhost: {hostname}\r\nconnection: close\r\n\r\n"
@@ -130,9 +130,9 @@ fn body(listen: &str, hostname: &str) -> Result<String> {
 }
 
 /// One tunnel whose agent names no address, with the relay written in the class as `written` makes it.
-async fn through(written: impl Fn(&str) -> String) -> Result<()> {
+async fn connect_through(written: impl Fn(&str) -> String) -> Result<()> {
     let server = Boxed::with_kinds(&[]);
-    let (_relay, url) = relay(&server)?;
+    let (_relay, url) = start_relay(&server)?;
     let client = client(&server).await?;
     let class = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "ConnectorClass", "metadata": { "name": "aplomb" },
@@ -160,7 +160,7 @@ async fn through(written: impl Fn(&str) -> String) -> Result<()> {
         &admin,
     ];
     let _gateway = start(&server, "gateway", &[&["gateway"], &flags[..]].concat())?;
-    let (port, key) = (origin()?.to_string(), server.dir().join("web.key"));
+    let (port, key) = (start_origin()?.to_string(), server.dir().join("web.key"));
     let key = key.to_str().context("a path")?;
     let connect = [
         "connect",
@@ -173,16 +173,16 @@ async fn through(written: impl Fn(&str) -> String) -> Result<()> {
         "--json",
     ];
     let _agent = start(&server, "agent", &connect)?;
-    let hostname = proven(client, &url).await?;
-    ensure!(body(&listen, &hostname)? == "hello\n");
+    let hostname = wait_proven(client, &url).await?;
+    ensure!(fetch_body(&listen, &hostname)? == "hello\n");
     Ok(())
 }
 
 /// Waits for the tunnel, looks at what is said of its relay, and returns its hostname.
-async fn proven(client: Client, url: &str) -> Result<String> {
+async fn wait_proven(client: Client, url: &str) -> Result<String> {
     let began = Instant::now();
     let proxies: Api<HttpProxy> = Api::default_namespaced(client.clone());
-    let status = ready(&proxies).await?.status.context("a status")?;
+    let status = wait_ready(&proxies).await?.status.context("a status")?;
     println!("ready after {:.1?}", began.elapsed());
     let connectors: Api<Connector> = Api::default_namespaced(client.clone());
     let details = connectors.get("web").await?.status.context("a status")?;
@@ -203,6 +203,6 @@ async fn proven(client: Client, url: &str) -> Result<String> {
 async fn an_agent_without_addresses_is_reached_however_its_class_writes_the_relay() -> Result<()> {
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
     ensure!(installed.is_ok(), "a TLS provider was there before");
-    through(str::to_owned).await?;
-    through(|url| format!("{url}/")).await
+    connect_through(str::to_owned).await?;
+    connect_through(|url| format!("{url}/")).await
 }

@@ -13,7 +13,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
 }
 
 /// Says of an object what its operator would.
-fn say(server: &Boxed, object: &str, conditions: &[Value]) {
+fn set_conditions(server: &Boxed, object: &str, conditions: &[Value]) {
     let status = json!({ "observedGeneration": 1, "conditions": conditions });
     let patch = json!({ "status": status }).to_string();
     let words = ["--subresource=status", "--type=merge", "-p", &patch];
@@ -26,7 +26,7 @@ fn status(server: &Boxed) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_exit_code_is_1_for_what_is_wrong_and_not_for_what_was_asked_for() {
+fn the_exit_code_is_1_for_faults_and_not_for_requested_states() {
     if !has_kubectl() {
         return;
     }
@@ -44,12 +44,12 @@ fn the_exit_code_is_1_for_what_is_wrong_and_not_for_what_was_asked_for() {
     server.kubectl(&["create", "-f", "-"], &list.to_string());
     let serving = condition("Ready", "True", "Serving");
     let standby = condition("Redundant", "True", "StandbyReady");
-    say(
+    set_conditions(
         &server,
         "stableegress/web",
         &[serving.clone(), standby.clone()],
     );
-    say(
+    set_conditions(
         &server,
         "connector/laptop",
         &[condition("Online", "True", "LeaseRenewed")],
@@ -57,7 +57,7 @@ fn the_exit_code_is_1_for_what_is_wrong_and_not_for_what_was_asked_for() {
     let (code, text) = status(&server);
     assert_eq!(code, Some(0), "{text}");
     // Ctrl-C in `aplomb connect`.
-    say(
+    set_conditions(
         &server,
         "connector/laptop",
         &[condition("Online", "False", "Released")],
@@ -71,7 +71,7 @@ fn the_exit_code_is_1_for_what_is_wrong_and_not_for_what_was_asked_for() {
     let waited = server.aplomb(&["status", "--wait", "--timeout", "1s"]);
     assert_eq!(waited.status.code(), Some(0), "nothing is waited for");
     let alone = condition("Redundant", "False", "NoStandby");
-    say(&server, "stableegress/web", &[serving, alone]);
+    set_conditions(&server, "stableegress/web", &[serving, alone]);
     let (code, text) = status(&server);
     assert_eq!(code, Some(1), "{text}");
     assert!(

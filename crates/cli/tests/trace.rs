@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use self::boxed::{Boxed, err, has_kubectl, out};
 use self::process::Process;
-use self::storm::{RIVAL, Storm};
+use self::storm::{RIVAL_MANAGER, Storm};
 
 /// More than a journal has lines for.
-const TIMES: u32 = 80;
+const CONFLICTS: u32 = 80;
 const TUNNEL: &str = "/apis/aplomb.dev/v1alpha1/namespaces/default/httpproxies/web";
 
 /// The operator, a gateway and an agent for a tunnel called web.
@@ -28,7 +28,7 @@ struct Stage {
     _agent: Process,
 }
 
-fn stage(server: Boxed, kubeconfig: &str) -> Stage {
+fn start_stage(server: Boxed, kubeconfig: &str) -> Stage {
     let dir = server.dir().to_owned();
     let own = server.kubeconfig();
     let own = own.to_str().expect("a path").to_owned();
@@ -79,30 +79,30 @@ fn stage(server: Boxed, kubeconfig: &str) -> Stage {
 }
 
 #[tokio::test]
-async fn a_tunnel_made_in_a_storm_says_what_was_in_its_way_and_who_won() {
+async fn a_tunnel_made_in_a_conflict_storm_reports_its_conflicts_and_winners() {
     if !has_kubectl() {
         return;
     }
-    provider();
+    install_crypto_provider();
     let server = Boxed::with_kinds(&[]);
     let stormy = server.dir().join("stormy");
-    let storm = Storm::brew(&server.kubeconfig(), &stormy, TUNNEL, TIMES).await;
+    let storm = Storm::start(&server.kubeconfig(), &stormy, TUNNEL, CONFLICTS).await;
     let words = stormy.to_str().expect("a path").to_owned();
-    let stage = tokio::task::spawn_blocking(move || stage(server, &words)).await;
+    let stage = tokio::task::spawn_blocking(move || start_stage(server, &words)).await;
     let mut stage = stage.expect("a proven tunnel");
-    assert_eq!(storm.left(), 0);
+    assert_eq!(storm.remaining(), 0);
     let stage = tokio::task::spawn_blocking(move || {
-        told(&stage.server);
-        seen(&stage.server);
+        check_text(&stage.server);
+        check_journal(&stage.server);
         stage.operator.terminate().expect("it ends");
-        from_the_server_alone(&stage.server);
+        check_without_operators(&stage.server);
         stage
     });
     drop(stage.await.expect("what it must say"));
 }
 
 /// Stage by stage, with the conflicts between them and who won each.
-fn told(server: &Boxed) {
+fn check_text(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web", "-o", "json"]);
     assert!(output.status.success(), "{}", err(&output));
     let trace: ObjectTrace = serde_json::from_slice(&output.stdout).expect("a trace");
@@ -123,11 +123,11 @@ fn told(server: &Boxed) {
         ]
     );
     let met: u64 = trace.stages.iter().map(|stage| stage.conflicts).sum();
-    assert_eq!(met, u64::from(TIMES), "{:?}", trace.stages);
+    assert_eq!(met, u64::from(CONFLICTS), "{:?}", trace.stages);
     let won = trace.stages.iter().flat_map(|stage| &stage.won_by);
-    let by_rival = won.filter(|it| it.manager.as_deref() == Some(RIVAL));
-    assert_eq!(by_rival.map(|it| it.times).sum::<u64>(), u64::from(TIMES));
-    related(&trace);
+    let by_rival = won.filter(|it| it.manager.as_deref() == Some(RIVAL_MANAGER));
+    assert_eq!(by_rival.map(|it| it.times).sum::<u64>(), u64::from(CONFLICTS));
+    check_relatives(&trace);
     let text = out(&server.aplomb(&["trace", "httpproxy", "web"]));
     println!("{text}");
     let parts = [
@@ -146,7 +146,7 @@ fn told(server: &Boxed) {
 }
 
 /// What belongs to it, and who wrote it.
-fn related(trace: &ObjectTrace) {
+fn check_relatives(trace: &ObjectTrace) {
     let kinds: Vec<&str> = trace
         .tree
         .children
@@ -169,12 +169,12 @@ fn related(trace: &ObjectTrace) {
         trace
             .timeline
             .iter()
-            .any(|it| it.who == RIVAL && it.from == MomentSource::ManagedFields)
+            .any(|it| it.who == RIVAL_MANAGER && it.from == MomentSource::ManagedFields)
     );
 }
 
 /// One screen, on which all is well.
-fn seen(server: &Boxed) {
+fn check_journal(server: &Boxed) {
     let output = server.aplomb(&["status", "--wait", "--timeout", "60s"]);
     let text = out(&output);
     println!("{text}{}", err(&output));
@@ -197,7 +197,7 @@ fn seen(server: &Boxed) {
 }
 
 /// Without the operator, what the API server knows is told, and what is missing is said.
-fn from_the_server_alone(server: &Boxed) {
+fn check_without_operators(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web"]);
     assert!(output.status.success(), "{}", err(&output));
     assert!(out(&output).contains("Proven"), "{}", out(&output));
@@ -212,7 +212,7 @@ fn from_the_server_alone(server: &Boxed) {
 }
 
 #[test]
-fn an_object_that_is_not_there_is_a_finding() {
+fn a_missing_object_is_a_finding() {
     let server = Boxed::with_kinds(&[]);
     let output = server.aplomb(&["trace", "hp/nobody"]);
     assert_eq!(output.status.code(), Some(1));
@@ -223,7 +223,7 @@ fn an_object_that_is_not_there_is_a_finding() {
     );
 }
 
-fn provider() {
+fn install_crypto_provider() {
     // A second test of the same process finds it installed.
     drop(rustls::crypto::aws_lc_rs::default_provider().install_default());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aplomb::{Context, Kind, ObjectKey, Result};
-use aplomb_api::coder::{labels, shortened};
+use aplomb_api::coder::{labels, truncate_name};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
@@ -79,7 +79,7 @@ pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
         ("app.kubernetes.io/name".to_owned(), app.to_owned()),
         (
             "app.kubernetes.io/instance".to_owned(),
-            shortened(object, LONGEST),
+            truncate_name(object, LONGEST),
         ),
         (
             "app.kubernetes.io/managed-by".to_owned(),

@@ -1,7 +1,7 @@
 //! What is read of the children, and what this process remembers, in the form that decisions take. Pure.
 
 use aplomb::View;
-use aplomb_api::coder::{SecretKeyRef, annotations, bears_mark, is_marked};
+use aplomb_api::coder::{SecretKeyRef, annotations, has_owner_suffix, is_owned_key_name};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -89,7 +89,7 @@ pub(crate) fn secret(
 /// uses the key. A person who hands a key over takes the digest away.
 fn is_anothers(found: &Secret, name: &str, uid: Option<&str>) -> bool {
     let written = found.annotations().contains_key(annotations::KEY_DIGEST);
-    written && bears_mark(name) && !is_marked(name, uid.unwrap_or_default())
+    written && has_owner_suffix(name) && !is_owned_key_name(name, uid.unwrap_or_default())
 }
 
 /// Reads a Secret whoever writes it.

@@ -13,7 +13,7 @@ use crate::status::{ObjectMap, ObjectName, Overview, OverviewInputs};
 /// What must never be seen anywhere: the value of a Secret's reference, a fingerprint, an annotation.
 pub(crate) const SECRET: &str = "s3cr3t-f1ng3rpr1nt";
 
-pub(crate) fn at() -> Timestamp {
+pub(crate) fn fixture_time() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().expect("a moment")
 }
 
@@ -149,7 +149,7 @@ fn provisioner() -> Value {
 }
 
 /// An object of this name in the namespace of most.
-pub(crate) fn name(name: &str) -> ObjectName {
+pub(crate) fn object_name(name: &str) -> ObjectName {
     ObjectName {
         namespace: Some("default".to_owned()),
         name: name.to_owned(),
@@ -159,14 +159,14 @@ pub(crate) fn name(name: &str) -> ObjectName {
 /// Something of every kind.
 pub(crate) fn objects() -> ObjectMap {
     let mut objects = ObjectMap::default();
-    objects.put("HTTPProxy", tunnels());
-    objects.put(
+    objects.insert("HTTPProxy", tunnels());
+    objects.insert(
         "Connector",
         vec![connector("laptop", "True", "LeaseRenewed")],
     );
-    objects.put("StableEgress", vec![egress()]);
-    objects.put("CoderProvisioner", vec![provisioner()]);
-    objects.put("CoderWorkspaceProxy", Vec::new());
+    objects.insert("StableEgress", vec![egress()]);
+    objects.insert("CoderProvisioner", vec![provisioner()]);
+    objects.insert("CoderWorkspaceProxy", Vec::new());
     objects
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
         entry,
     };
     let lost = |after: i64, winner: &str| {
-        let route = name("shop").id("HTTPRoute");
+        let route = object_name("shop").object_ref("HTTPRoute");
         let message = "the object has been modified".to_owned();
         let winner = Some(winner.to_owned());
         [
@@ -323,10 +323,10 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
 
 /// All of it.
 pub(crate) fn status() -> Overview {
-    Overview::of(OverviewInputs {
+    Overview::from_inputs(OverviewInputs {
         objects: &objects(),
         engines: &engines(),
         journal: &journal,
-        at: at(),
+        at: fixture_time(),
     })
 }

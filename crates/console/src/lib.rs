@@ -4,11 +4,11 @@
 
 #[cfg(test)]
 mod fixture;
-pub mod light;
+pub mod health;
 pub mod page;
-pub mod screen;
+pub mod terminal;
 pub mod serve;
 pub mod status;
-pub mod story;
+pub mod object_story;
 pub mod table;
 pub mod trace;

@@ -1,7 +1,7 @@
 //! The page, rendered from the very values that the JSON beside it serializes. Says nothing of its own: what is
 //! not in a [`Overview`] cannot be on it, and what is in one is escaped.
 
-mod words;
+mod format;
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -9,9 +9,9 @@ use std::sync::LazyLock;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 
-use self::words::{ago, axis, grouped, shade, share, span, words};
+use self::format::{seconds_since, axis_seconds, group_thousands, stage_color, percent, format_duration, split_words};
 use crate::status::Overview;
-use crate::story::ObjectStory;
+use crate::object_story::ObjectStory;
 
 /// Looks, behaviour and icon, each served as a file of its own: nothing is inline, so that nothing has to be
 /// allowed to be.
@@ -49,13 +49,13 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
             .add_template(name, source)
             .expect("the templates are compiled by a test");
     }
-    environment.add_filter("span", span);
-    environment.add_filter("ago", ago);
-    environment.add_filter("share", share);
-    environment.add_filter("words", words);
-    environment.add_filter("shade", shade);
-    environment.add_filter("axis", axis);
-    environment.add_filter("grouped", grouped);
+    environment.add_filter("span", format_duration);
+    environment.add_filter("ago", seconds_since);
+    environment.add_filter("share", percent);
+    environment.add_filter("words", split_words);
+    environment.add_filter("shade", stage_color);
+    environment.add_filter("axis", axis_seconds);
+    environment.add_filter("grouped", group_thousands);
     environment
 });
 
@@ -78,14 +78,14 @@ impl From<minijinja::Error> for RenderError {
 }
 
 /// The `<main>` of everything: what is on the page, and what an event carries.
-pub fn overview(status: &Overview) -> Result<String, RenderError> {
+pub fn render_overview(status: &Overview) -> Result<String, RenderError> {
     let kinds: Vec<String> = status.tables.iter().map(|it| it.kind.clone()).collect();
     let values = context! { s => Value::from(Serde(status)), kinds };
     Ok(ENVIRONMENT.get_template("main.html")?.render(values)?)
 }
 
 /// The `<main>` of one object.
-pub fn story(story: &ObjectStory) -> Result<String, RenderError> {
+pub fn render_story(story: &ObjectStory) -> Result<String, RenderError> {
     let values = context! {
         t => Value::from(Serde(&story.trace)),
         light => Value::from(Serde(&story.light)),
@@ -95,7 +95,7 @@ pub fn story(story: &ObjectStory) -> Result<String, RenderError> {
 }
 
 /// A whole document around a `<main>` that was rendered here. `events` is where its successors come from.
-pub fn document(title: &str, main: String, events: &str) -> Result<String, RenderError> {
+pub fn render_document(title: &str, main: String, events: &str) -> Result<String, RenderError> {
     let values = context! {
         title,
         events,

@@ -26,12 +26,12 @@ use crate::table::{self, KindInfo, ObjectTable};
 
 pub use self::coder::{KeyRow, ProvisionerRow, ProxyRow, ThrottleRow};
 pub use self::egress::{BudgetRow, EgressRow, MoveRow, NodeRow};
-pub use self::findings::{Finding, FindingSeverity, findings};
+pub use self::findings::{Finding, FindingSeverity, find_all};
 pub use self::objects::{ObjectMap, ObjectName};
 pub use self::process::{
     KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow,
 };
-pub(crate) use self::tunnel::marks;
+pub(crate) use self::tunnel::pushback_marks;
 pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, TunnelRow};
 
 /// Everything at one moment.
@@ -69,10 +69,10 @@ pub struct Overview {
 }
 
 /// The definitions are made once: that costs more than all tables.
-static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::resources);
+static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::all_resources);
 
 /// The kind that is meant by its name or its plural, in any case.
-pub(crate) fn resource(word: &str) -> Option<String> {
+pub(crate) fn find_resource(word: &str) -> Option<String> {
     let meant = |it: &&KindInfo| {
         [&it.kind, &it.plural]
             .iter()
@@ -81,10 +81,10 @@ pub(crate) fn resource(word: &str) -> Option<String> {
     RESOURCES.iter().find(meant).map(|it| it.kind.clone())
 }
 
-fn tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
+fn object_tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
     let known = RESOURCES.iter().filter_map(|resource| {
-        let all = objects.known(&resource.kind)?;
-        Some(resource.table(all, at))
+        let all = objects.watched(&resource.kind)?;
+        Some(resource.build_table(all, at))
     });
     known.collect()
 }
@@ -113,7 +113,7 @@ impl std::fmt::Debug for OverviewInputs<'_> {
 impl Overview {
     /// Everything that can be said from these inputs.
     #[must_use]
-    pub fn of(inputs: OverviewInputs<'_>) -> Self {
+    pub fn from_inputs(inputs: OverviewInputs<'_>) -> Self {
         let OverviewInputs {
             objects,
             engines,
@@ -123,26 +123,26 @@ impl Overview {
         let mut status = Self {
             at,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            operators: process::operators(engines),
-            watches: process::watches(engines),
-            budgets: process::budgets(engines),
-            queues: process::queues(engines),
-            kinds: process::kinds(engines),
-            tunnels: tunnel::tunnels(objects, inputs.journal),
-            connectors: tunnel::connectors(objects),
-            egresses: egress::egresses(objects),
-            provisioners: coder::provisioners(objects),
-            proxies: coder::proxies(objects),
-            tables: tables(objects, at),
+            operators: process::operator_rows(engines),
+            watches: process::watch_rows(engines),
+            budgets: process::budget_rows(engines),
+            queues: process::queue_rows(engines),
+            kinds: process::kind_rows(engines),
+            tunnels: tunnel::tunnel_rows(objects, inputs.journal),
+            connectors: tunnel::connector_rows(objects),
+            egresses: egress::egress_rows(objects),
+            provisioners: coder::provisioner_rows(objects),
+            proxies: coder::proxy_rows(objects),
+            tables: object_tables(objects, at),
             findings: Vec::new(),
         };
-        status.findings = findings(&status, objects);
+        status.findings = find_all(&status, objects);
         status
     }
 
     /// Whether there is nothing to look into.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.findings
             .iter()
             .all(|it| it.severity == FindingSeverity::Notice)

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::age::{human_duration, since};
-pub use self::resource::{KindInfo, named, resources};
-pub use self::text::{TableLayout, TableStyle, align};
+pub use self::age::{human_duration, age_at};
+pub use self::resource::{KindInfo, find_by_name, all_resources};
+pub use self::text::{TableLayout, TableStyle, align_columns};
 
 /// A column of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,12 +78,12 @@ impl ObjectTable {
 impl KindInfo {
     /// The table of `objects` at a time.
     #[must_use]
-    pub fn table<'a>(
+    pub fn build_table<'a>(
         &self,
         objects: impl IntoIterator<Item = &'a Value>,
         at: Timestamp,
     ) -> ObjectTable {
-        let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.row(one, at)).collect();
+        let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.build_row(one, at)).collect();
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         ObjectTable {
             kind: self.kind.clone(),
@@ -96,7 +96,7 @@ impl KindInfo {
 
     /// The row of one object at a time.
     #[must_use]
-    pub fn row(&self, object: &Value, at: Timestamp) -> TableRow {
+    pub fn build_row(&self, object: &Value, at: Timestamp) -> TableRow {
         let meta = &object["metadata"];
         let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
         let cells = self.columns.iter().zip(&self.paths);
@@ -107,8 +107,8 @@ impl KindInfo {
             resource_version: text("resourceVersion"),
             generation: meta["generation"].as_i64().unwrap_or_default(),
             cells: cells
-                .map(|(column, path)| match path.first(object) {
-                    Some(value) => cell::text(&column.type_, value, at),
+                .map(|(column, path)| match path.find_first(object) {
+                    Some(value) => cell::cell_text(&column.type_, value, at),
                     None => String::new(),
                 })
                 .collect(),

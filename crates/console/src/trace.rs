@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::moments::{MomentSource, TraceMoment};
-pub use self::relatives::{Relative, RelativeFilter, RelativeQuery, looks};
+pub use self::relatives::{Relative, RelativeFilter, RelativeQuery, relative_queries};
 pub use self::stages::{ConflictWinner, TraceStage};
 pub use self::tree::{TraceCondition, TraceNode};
 
@@ -57,27 +57,27 @@ pub struct ObjectTrace {
 impl ObjectTrace {
     /// The story that the evidence tells.
     #[must_use]
-    pub fn of(evidence: &TraceInputs, at: Timestamp) -> Self {
-        let notes = note::read(&evidence.journal);
+    pub fn from_inputs(evidence: &TraceInputs, at: Timestamp) -> Self {
+        let notes = note::parse_notes(&evidence.journal);
         let object = &evidence.object;
         Self {
             at,
-            resource_version: text_at(object, "/metadata/resourceVersion").to_owned(),
-            tree: tree::of(object, &evidence.relatives),
-            stages: stages::of(object, &notes),
-            timeline: moments::of(object, &notes, &evidence.events),
+            resource_version: str_at(object, "/metadata/resourceVersion").to_owned(),
+            tree: tree::build_tree(object, &evidence.relatives),
+            stages: stages::collect_stages(object, &notes),
+            timeline: moments::collect_moments(object, &notes, &evidence.events),
             gaps: evidence.gaps.clone(),
         }
     }
 }
 
 /// A text in an object; empty where there is none.
-fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
+fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
 }
 
 /// A time in an object.
 fn time_at(value: &Value, pointer: &str) -> Option<Timestamp> {
-    text_at(value, pointer).parse().ok()
+    str_at(value, pointer).parse().ok()
 }

@@ -7,14 +7,14 @@
 
 mod log;
 mod request;
-mod rival;
+mod rival_writer;
 mod run;
 mod service;
 mod stage;
 mod stories;
-mod tell;
-mod usual;
-mod watch;
+mod narration;
+mod baseline;
+mod object_watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -12,7 +12,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: &str = "info,iroh=warn,iroh::socket::transports::relay=off";
 
 /// Sends everything that is logged from here on to a new file.
-pub(crate) fn to(file: &Path) -> Result<()> {
+pub(crate) fn init_logging(file: &Path) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVELS));
     let opened = OpenOptions::new()
         .append(true)

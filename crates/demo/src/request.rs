@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(2);
-const LARGEST: usize = 64 << 10;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+const MAX_BODY_SIZE: usize = 64 << 10;
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,11 @@ pub(crate) struct HttpAnswer {
 
 /// Asks `gateway` for `/` of `host`.
 pub(crate) async fn get(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
-    let answer = timeout(PATIENCE, ask(gateway, host)).await;
+    let answer = timeout(REQUEST_TIMEOUT, send_request(gateway, host)).await;
     answer.context("no answer in 2 s")?
 }
 
-async fn ask(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
+async fn send_request(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
     let stream = TcpStream::connect(gateway).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::get("/").header(http::header::HOST, host);
@@ -36,9 +36,9 @@ async fn ask(gateway: SocketAddr, host: &str) -> Result<HttpAnswer> {
     let exchange = async {
         let response = sender.send_request(request).await?;
         let status = response.status();
-        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let body = Limited::new(response.into_body(), MAX_BODY_SIZE).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("{error}"))?.to_bytes();
-        ensure!(body.len() < LARGEST, "a long answer");
+        ensure!(body.len() < MAX_BODY_SIZE, "a long answer");
         let body = String::from_utf8_lossy(&body).into_owned();
         Ok(HttpAnswer { status, body })
     };

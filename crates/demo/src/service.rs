@@ -37,17 +37,17 @@ impl LocalService {
         self.address
     }
 
-    pub(crate) fn answer(&self) -> &str {
+    pub(crate) fn body(&self) -> &str {
         &self.answer
     }
 
     /// Stops it: connections are refused from here on.
     pub(crate) fn stop(&self) {
-        drop(self.held().take());
+        drop(self.lock_task().take());
     }
 
     /// Starts it again where it was.
-    pub(crate) async fn again(&self) -> Result<()> {
+    pub(crate) async fn restart(&self) -> Result<()> {
         let listener = listen(self.address).await?;
         self.serve(listener);
         Ok(())
@@ -61,10 +61,10 @@ impl LocalService {
                 tracing::error!(%error, "The local service ended");
             }
         });
-        *self.held() = Some(task);
+        *self.lock_task() = Some(task);
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<TaskHandle<()>>> {
+    fn lock_task(&self) -> std::sync::MutexGuard<'_, Option<TaskHandle<()>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -27,20 +27,20 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::home::DemoDir;
 pub(crate) use self::nodes::{DemoNodes, EGRESS, NODES};
 pub(crate) use self::office::Office;
-pub(crate) use self::operators::{FLOATING_IP, OTHERS};
-pub(crate) use self::tunnels::{DataPlane, SHOP, by_hand, hostname, proxy, ready};
+pub(crate) use self::operators::{FLOATING_IP, OTHER_CLIENTS};
+pub(crate) use self::tunnels::{DataPlane, SHOP, user_post_params, hostname, proxy, is_ready};
 
 use self::cluster::DemoCluster;
 use crate::DemoOptions;
-use crate::rival::RivalWriter;
-use crate::tell::ProgressLine;
+use crate::rival_writer::RivalWriter;
+use crate::narration::ProgressLine;
 
 /// The namespace of operators and gateways.
-pub(crate) const SYSTEM: &str = "aplomb-system";
+pub(crate) const SYSTEM_NAMESPACE: &str = "aplomb-system";
 /// The namespace of what people make: kubectl's own default, so that no command needs a flag.
 pub(crate) const NAMESPACE: &str = "default";
 /// How long the end may take before what is left is cut off.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What stories are played on.
 pub(crate) struct DemoStage {
@@ -54,7 +54,7 @@ pub(crate) struct DemoStage {
     /// The time of the simulated services.
     pub(crate) clock: Clock,
     /// When the operators began to look.
-    pub(crate) began: Instant,
+    pub(crate) started: Instant,
 }
 
 type Ending = BoxFuture<'static, Result<()>>;
@@ -67,7 +67,7 @@ pub(crate) struct RunningDemo {
 }
 
 /// Starts everything, and returns when the first tunnel is proven.
-pub(crate) async fn set(
+pub(crate) async fn set_up(
     options: &DemoOptions,
     home: &DemoDir,
     progress: &ProgressLine,
@@ -82,20 +82,20 @@ pub(crate) async fn set(
     let office = Office::open(&start, options.page).await?;
     progress.show("starting the box");
     let cluster = DemoCluster::start(home.kubeconfig()).await?;
-    home.wrote_kubeconfig();
+    home.own_kubeconfig();
     let client = cluster.client().await?;
-    cluster::prepare(&client).await?;
+    cluster::install_definitions(&client).await?;
     let clock = Clock::system();
-    let (coderd, hetzner) = operators::clouds(&clock)?;
+    let (coderd, hetzner) = operators::start_simulators(&clock)?;
     let nodes = DemoNodes::start(&client).await?;
-    operators::secrets(&client).await?;
+    operators::create_secrets(&client).await?;
     progress.show("starting the operators");
     let rival = RivalWriter::new(cluster.client().await?, NAMESPACE);
-    operators::tunnels(&start, &client, &office, &rival);
-    operators::coder(&start, &client, &office, &coderd);
-    operators::egress(&start, &client, &office, &hetzner);
+    operators::start_tunnel_operator(&start, &client, &office, &rival);
+    operators::start_coder_operator(&start, &client, &office, &coderd);
+    operators::start_egress_operator(&start, &client, &office, &hetzner);
     let began = Instant::now();
-    nodes.egress(&client).await?;
+    nodes.create_egress(&client).await?;
     progress.show("proving the first tunnel");
     let tunnels = DataPlane::start(&start, &client, home).await?;
     let stage = DemoStage {
@@ -107,7 +107,7 @@ pub(crate) async fn set(
         rival,
         office,
         clock,
-        began,
+        started: began,
     };
     let company = RunningDemo {
         running,
@@ -119,7 +119,7 @@ pub(crate) async fn set(
 
 impl RunningDemo {
     /// Returns when something ended that must live as long as the demo does.
-    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+    pub(crate) async fn wait_broken(&mut self) -> anyhow::Error {
         match self.running.next().await {
             Some(Err(error)) => error,
             _ => anyhow::anyhow!("a part of the demo ended by itself: its log says why"),
@@ -127,14 +127,14 @@ impl RunningDemo {
     }
 
     /// Ends everything, the cluster last.
-    pub(crate) async fn end(mut self) {
+    pub(crate) async fn shut_down(mut self) {
         self.stop.cancel();
         let left = async { while self.running.next().await.is_some() {} };
-        if timeout(FAREWELL, left).await.is_err() {
+        if timeout(SHUTDOWN_TIMEOUT, left).await.is_err() {
             tracing::warn!("Not everything ended in time");
         }
         drop(self.running);
-        self.cluster.end().await;
+        self.cluster.shut_down().await;
     }
 }
 
@@ -147,7 +147,7 @@ struct Start<'a> {
 
 impl Start<'_> {
     /// Starts a part that lives until the end.
-    fn part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
+    fn spawn_part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
         let task: TaskHandle<Result<()>> = self.tasks.start(work);
         self.running.push(Box::pin(async move {
             let ended = task.join().await.context("it panicked");
@@ -155,7 +155,7 @@ impl Start<'_> {
         }));
     }
 
-    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn until_stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         self.stop.clone().cancelled_owned()
     }
 }

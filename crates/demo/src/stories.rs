@@ -13,7 +13,7 @@ use std::str::FromStr;
 use anyhow::Result;
 
 use crate::stage::DemoStage;
-use crate::tell::{Narrator, StoryResult, StoryTitle};
+use crate::narration::{Narrator, StoryResult, StoryTitle};
 
 /// A story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl StoryName {
         }
     }
 
-    pub(crate) async fn play(self, stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
+    pub(crate) async fn run_story(self, stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
         match self {
             Self::Conflicts => conflicts::play(stage, teller).await,
             Self::Tunnel => tunnel::play(stage, teller).await,

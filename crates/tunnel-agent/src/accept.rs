@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{RELEASED, UNLISTED};
+use aplomb_api::wire::{CLOSE_RELEASED, CLOSE_NOT_ALLOWED};
 use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
 use tokio::sync::{Semaphore, watch};
@@ -94,10 +94,10 @@ impl ConnectionContext {
                 biased;
                 () = reached(until) => return unlisted(connection),
                 () = self.released.cancelled() => {
-                    return connection.close(VarInt::from_u32(RELEASED), b"released");
+                    return connection.close(VarInt::from_u32(CLOSE_RELEASED), b"released");
                 }
                 changed = self.listed.changed() => if changed.is_err() {
-                    return connection.close(VarInt::from_u32(RELEASED), b"released");
+                    return connection.close(VarInt::from_u32(CLOSE_RELEASED), b"released");
                 },
                 Some(_) = streams.join_next() => {}
                 stream = connection.accept_bi() => match stream {
@@ -121,5 +121,5 @@ async fn reached(until: Option<Instant>) {
 
 fn unlisted(connection: &Connection) {
     tracing::warn!(peer = %connection.remote_id(), "Peer is not listed as a gateway");
-    connection.close(VarInt::from_u32(UNLISTED), b"not listed");
+    connection.close(VarInt::from_u32(CLOSE_NOT_ALLOWED), b"not listed");
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb_api::wire::{
-    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, proof_look,
+    ConnectorId, Proof, ProofStatement, StreamRefusal, StreamReply, StreamRequest, origin_check_timeout,
 };
 use iroh::endpoint::{RecvStream, SendStream, VarInt};
 use iroh::{EndpointId, SecretKey};
@@ -108,7 +108,7 @@ impl StreamHandler {
                 target,
                 tls,
             } => {
-                let limit = proof_look(Duration::from_millis(within));
+                let limit = origin_check_timeout(Duration::from_millis(within));
                 let origin = (&*target, tls.as_deref(), limit);
                 let proof = self.prove(gateway, statement, origin);
                 stream.reply(&proof.await).await;

@@ -25,7 +25,7 @@ pub async fn read<T: DeserializeOwned>(
 ) -> Result<T, FrameReadError> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
-    let mut body = vec![0; wire::length(head)?];
+    let mut body = vec![0; wire::body_length(head)?];
     stream.read_exact(&mut body).await?;
     Ok(wire::decode(&body)?)
 }

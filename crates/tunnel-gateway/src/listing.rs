@@ -116,17 +116,17 @@ mod tests {
                 .collect();
             let spec = listed(&all, &lost);
             assert_eq!(
-                (spec.all_quarantined().count(), spec.all_lost().count()),
+                (spec.quarantined_routes().count(), spec.lost_sessions().count()),
                 (count, count)
             );
             assert!(!spec.is_incomplete("team"));
             let with_reason = spec
-                .all_quarantined()
+                .quarantined_routes()
                 .filter(|(_, _, reason)| reason.is_some());
             assert_eq!(with_reason.count(), count.min(SHOWN));
             let last = format!("web-{}", count.saturating_sub(1));
             assert_eq!(
-                spec.all_quarantined().any(|(_, name, _)| name == last),
+                spec.quarantined_routes().any(|(_, name, _)| name == last),
                 count > 0
             );
         }
@@ -139,7 +139,7 @@ mod tests {
             .map(|it| route("team", format!("web-{it}"), &reason))
             .collect();
         let spec = listed(&all, &[]);
-        assert_eq!(spec.all_quarantined().count(), 600);
+        assert_eq!(spec.quarantined_routes().count(), 600);
         assert!(spec.quarantined.len() < SHOWN);
     }
 
@@ -151,7 +151,7 @@ mod tests {
         all.push(route("team", "web".to_owned(), "bad"));
         let spec = listed(&all, &[]);
         assert!(spec.is_incomplete("flood") && !spec.is_incomplete("team"));
-        let mut listed_there = spec.all_quarantined().filter(|(ns, _, _)| *ns == "team");
+        let mut listed_there = spec.quarantined_routes().filter(|(ns, _, _)| *ns == "team");
         assert_eq!(listed_there.next(), Some(("team", "web", None)));
     }
 

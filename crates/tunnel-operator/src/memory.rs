@@ -199,7 +199,7 @@ impl TunnelState {
             concerned.extend(keys(&all.by(BY_CONNECTOR, connector), |_| true));
         }
         let routes = |spec: &GatewayReplicaSpec| -> BTreeSet<(ObjectKey, Option<String>)> {
-            let all = spec.all_quarantined();
+            let all = spec.quarantined_routes();
             all.map(|(ns, name, why)| (ObjectKey::new(Some(ns), name), why.map(str::to_owned)))
                 .collect()
         };
@@ -222,7 +222,7 @@ impl TunnelState {
 }
 
 fn lost(spec: &GatewayReplicaSpec) -> BTreeSet<String> {
-    let all = spec.all_lost();
+    let all = spec.lost_sessions();
     all.map(|(namespace, name, _)| format!("{namespace}/{name}"))
         .collect()
 }

@@ -255,7 +255,7 @@ impl Observer<'_> {
         let names = connectors(self.proxy);
         let route = |(ns, name, _): &(&str, &str, _)| *ns == namespace && *name == &*self.key.name;
         let uses = |(ns, name, _): (&str, &str, _)| ns == namespace && names.contains(name);
-        let quarantined = spec.all_quarantined().find(route);
+        let quarantined = spec.quarantined_routes().find(route);
         ObservedReplica {
             name: replica.metadata.name.clone().unwrap_or_default(),
             listen: spec.listen.clone(),
@@ -268,7 +268,7 @@ impl Observer<'_> {
             }),
             quarantined: quarantined.map(|(_, _, reason)| reason.unwrap_or(UNSAID).to_owned()),
             incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
-            lost: spec.all_lost().any(uses),
+            lost: spec.lost_sessions().any(uses),
         }
     }
 }

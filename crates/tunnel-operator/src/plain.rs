@@ -104,7 +104,7 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
 
 /// The objects that a gateway reports hostnames of that are in use, and what it says.
 fn refused(replica: &GatewayReplica) -> BTreeSet<(ObjectKey, String)> {
-    let all = replica.spec.all_quarantined();
+    let all = replica.spec.quarantined_routes();
     all.filter_map(|(namespace, name, reason)| {
         // Something else that is wrong with it, or with a route of its name, may come first.
         let parts = reason?.split("; ");
@@ -118,7 +118,7 @@ fn refused(replica: &GatewayReplica) -> BTreeSet<(ObjectKey, String)> {
 /// Whether a gateway may leave out more of this object than it says.
 fn is_unsaid(replica: &GatewayReplica, key: &ObjectKey) -> bool {
     let namespace = key.namespace.as_deref().unwrap_or_default();
-    let mut all = replica.spec.all_quarantined();
+    let mut all = replica.spec.quarantined_routes();
     replica.spec.is_incomplete(namespace)
         || all.any(|(ns, name, why)| ns == namespace && name == &*key.name && why.is_none())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aplomb_api::tunnel::{Backend, ConnectionDetails, reasons};
 use aplomb_api::wire::{
-    ConnectorId, OriginState, Proof, ProofStatement, proof_patience as patience,
+    ConnectorId, OriginState, Proof, ProofStatement, probe_timeout as patience,
 };
 use futures::future::join_all;
 use tokio::time::{Instant, sleep};

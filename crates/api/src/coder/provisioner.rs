@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{KeyRecord, RateLimited, RetiringKey, RotationStatus};
 use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{rules, shapes};
+use super::{validation, schema};
 use crate::duration::DurationString;
 
 /// Provisioner daemons of a Coder deployment, and the key they connect with.
@@ -69,65 +69,65 @@ use crate::duration::DurationString;
         json_path = ".status.phase",
         priority = 1
     ),
-    validation = rules::OBJECT_RESERVED,
-    validation = rules::KEY_SECRET_USUAL
+    validation = validation::OBJECT_RESERVED,
+    validation = validation::KEY_SECRET_USUAL
 )]
-#[x_kube(validation = rules::ONE_SERVER, validation = rules::KEY_SECRET)]
+#[x_kube(validation = validation::ONE_SERVER, validation = validation::KEY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderProvisionerSpec {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
+    #[schemars(schema_with = "schema::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    #[schemars(schema_with = "schema::given::<CoderServerRef>")]
     pub server: Option<CoderServerRef>,
     /// The organisation whose jobs are run.
-    #[serde(default = "organization")]
-    #[schemars(schema_with = "shapes::organization")]
+    #[serde(default = "default_organization_name")]
+    #[schemars(schema_with = "schema::organization")]
     pub organization_name: String,
     /// The key.
     #[serde(default)]
     pub key: KeySpec,
     /// How many daemons.
-    #[serde(default = "one")]
+    #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
     /// What jobs must ask for to be run here. Another set of tags needs another key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::tags")]
+    #[schemars(schema_with = "schema::tags")]
     pub tags: BTreeMap<String, String>,
     /// The image of the daemons. Default: that of the CoderControlPlane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::image")]
+    #[schemars(schema_with = "schema::image")]
     pub image: Option<String>,
     /// More arguments of `coder provisioner start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::provisioner_args")]
+    #[schemars(schema_with = "schema::provisioner_args")]
     pub extra_args: Vec<String>,
     /// More environment of the daemons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::provisioner_env")]
+    #[schemars(schema_with = "schema::provisioner_env")]
     pub extra_env: Vec<EnvVar>,
     /// What a daemon may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::resources")]
+    #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
     /// Secrets to fetch the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::pull_secrets")]
+    #[schemars(schema_with = "schema::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
     /// How long a daemon may finish its job when its pod is stopped.
-    #[serde(default = "ten_minutes")]
+    #[serde(default = "default_termination_grace_period_seconds")]
     #[schemars(range(min = 0, max = 86_400))]
     pub termination_grace_period_seconds: i64,
     /// Whether to ask the server not to count our calls, which only an owner's token may.
     #[serde(default)]
     pub bypass_rate_limit: bool,
     /// How long a deletion waits for the server before the key is left behind and reported.
-    #[serde(default = "one_day")]
-    #[x_kube(validation = rules::DELETION_DEADLINE)]
+    #[serde(default = "default_deletion_deadline")]
+    #[x_kube(validation = validation::DELETION_DEADLINE)]
     pub deletion_deadline: DurationString,
 }
 
@@ -137,37 +137,37 @@ pub struct CoderProvisionerSpec {
 pub struct KeySpec {
     /// The name of the first key; later ones get a number. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::key_name")]
+    #[schemars(schema_with = "schema::key_name")]
     pub name: Option<String>,
     /// The Secret that holds the key. Default: the name of this object and `-provisioner-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub secret_name: Option<String>,
     /// The key in the Secret. Default: `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::key_data")]
+    #[schemars(schema_with = "schema::key_data")]
     pub secret_key: Option<String>,
     /// How old a key may become before it is replaced. Never, if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<DurationString>")]
-    #[x_kube(validation = rules::ROTATE_AFTER)]
+    #[schemars(schema_with = "schema::given::<DurationString>")]
+    #[x_kube(validation = validation::ROTATE_AFTER)]
     pub rotate_after: Option<DurationString>,
 }
 
-fn organization() -> String {
+fn default_organization_name() -> String {
     "default".to_owned()
 }
 
-fn one() -> i32 {
+fn default_replicas() -> i32 {
     1
 }
 
-fn ten_minutes() -> i64 {
+fn default_termination_grace_period_seconds() -> i64 {
     600
 }
 
-fn one_day() -> DurationString {
-    DurationString::seconds(86_400)
+fn default_deletion_deadline() -> DurationString {
+    DurationString::from_secs(86_400)
 }
 
 /// What is known of a CoderProvisioner.
@@ -206,7 +206,7 @@ pub struct CoderProvisionerStatus {
     pub tags_hash: Option<String>,
     /// Where the key is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::known_key")]
+    #[schemars(schema_with = "schema::known_key")]
     pub secret_ref: Option<SecretKeyRef>,
     /// The key in use, with where it is and since when. The fields above repeat what people look for.
     #[serde(skip_serializing_if = "Option::is_none")]

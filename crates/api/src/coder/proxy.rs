@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{RateLimited, RotationStatus, ServerBinding};
 use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{rules, shapes};
+use super::{validation, schema};
 use crate::duration::DurationString;
 
 /// A workspace proxy of a Coder deployment.
@@ -57,18 +57,18 @@ use crate::duration::DurationString;
         json_path = ".status.binding.serverURL",
         priority = 1
     ),
-    validation = rules::PROXY_OBJECT_NAME,
-    validation = rules::PROXY_SECRET_USUAL
+    validation = validation::PROXY_OBJECT_NAME,
+    validation = validation::PROXY_SECRET_USUAL
 )]
-#[x_kube(validation = rules::PROXY_EITHER, validation = rules::PROXY_TOGETHER)]
+#[x_kube(validation = validation::PROXY_EITHER, validation = validation::PROXY_TOGETHER)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderWorkspaceProxySpec {
     /// The image of the proxy. Default: that of the CoderControlPlane, if one is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::image")]
+    #[schemars(schema_with = "schema::image")]
     pub image: Option<String>,
     /// How many pods.
-    #[serde(default = "one")]
+    #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
     /// The Service before them.
@@ -81,72 +81,72 @@ pub struct CoderWorkspaceProxySpec {
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "shapes::url")]
+    #[schemars(schema_with = "schema::url")]
     pub primary_access_url: Option<String>,
     /// The proxy's own token, where somebody else registered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<SecretKeyRef>")]
+    #[schemars(schema_with = "schema::given::<SecretKeyRef>")]
     pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
     /// Registers the proxy at a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ProxyBootstrap>")]
+    #[schemars(schema_with = "schema::given::<ProxyBootstrap>")]
     pub bootstrap: Option<ProxyBootstrap>,
     /// Whether it relays connections only.
     #[serde(default)]
     pub derp_only: bool,
     /// More arguments of `coder wsproxy server`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::proxy_args")]
+    #[schemars(schema_with = "schema::proxy_args")]
     pub extra_args: Vec<String>,
     /// More environment of the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::proxy_env")]
+    #[schemars(schema_with = "schema::proxy_env")]
     pub extra_env: Vec<EnvVar>,
     /// What a pod may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::resources")]
+    #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
     /// Secrets to fetch the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::pull_secrets")]
+    #[schemars(schema_with = "schema::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 }
 
 /// How the proxy is registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::ONE_SERVER, validation = rules::PROXY_SECRET)]
+#[x_kube(validation = validation::ONE_SERVER, validation = validation::PROXY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyBootstrap {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
+    #[schemars(schema_with = "schema::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
     /// The server, named outright. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    #[schemars(schema_with = "schema::given::<CoderServerRef>")]
     pub server: Option<CoderServerRef>,
     /// The proxy's name at the server. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::proxy_name")]
+    #[schemars(schema_with = "schema::proxy_name")]
     pub proxy_name: Option<String>,
     /// What people see. Default: the proxy's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::display_name")]
+    #[schemars(schema_with = "schema::display_name")]
     pub display_name: Option<String>,
     /// The icon, as a path or URL. Default: `/emojis/1f310.png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::icon")]
+    #[schemars(schema_with = "schema::icon")]
     pub icon: Option<String>,
     /// The Secret that holds the proxy's token. Default: the name of this object and `-proxy-token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub generated_token_secret_name: Option<String>,
     /// Whether to ask the server not to count our calls, which only an owner's token may.
     #[serde(default)]
     pub bypass_rate_limit: bool,
     /// How long a deletion waits for the server before the proxy is left behind and reported.
-    #[serde(default = "one_day")]
-    #[x_kube(validation = rules::DELETION_DEADLINE)]
+    #[serde(default = "default_deletion_deadline")]
+    #[x_kube(validation = validation::DELETION_DEADLINE)]
     pub deletion_deadline: DurationString,
 }
 
@@ -156,14 +156,14 @@ pub struct ProxyBootstrap {
 pub struct ProxyServiceSpec {
     /// `ClusterIP`, `NodePort` or `LoadBalancer`.
     #[serde(rename = "type")]
-    #[schemars(schema_with = "shapes::service_type")]
+    #[schemars(schema_with = "schema::service_type")]
     pub type_: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
     /// Annotations of the Service.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::annotations")]
+    #[schemars(schema_with = "schema::annotations")]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -177,12 +177,12 @@ impl Default for ProxyServiceSpec {
     }
 }
 
-fn one() -> i32 {
+fn default_replicas() -> i32 {
     1
 }
 
-fn one_day() -> DurationString {
-    DurationString::seconds(86_400)
+fn default_deletion_deadline() -> DurationString {
+    DurationString::from_secs(86_400)
 }
 
 /// What is known of a CoderWorkspaceProxy.
@@ -216,7 +216,7 @@ pub struct CoderWorkspaceProxyStatus {
     pub retiring: Vec<RetiringProxy>,
     /// Where the token is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::known_key")]
+    #[schemars(schema_with = "schema::known_key")]
     pub proxy_token_secret_ref: Option<SecretKeyRef>,
     /// How rotations stand.
     pub rotation: RotationStatus,

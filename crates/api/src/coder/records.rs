@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shapes;
+use super::schema;
 use super::shared::SecretKeyRef;
 
 /// Which server something is on, and which token is sent there.
@@ -23,7 +23,7 @@ pub struct ServerBinding {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
     /// Where the token was read.
-    #[schemars(schema_with = "shapes::known_key")]
+    #[schemars(schema_with = "schema::known_key")]
     pub token_secret_ref: SecretKeyRef,
     /// What tells that token from others without being one: a token of another fingerprint was not
     /// meant for this server.

@@ -37,17 +37,17 @@ pub enum HealthSignal {
 )]
 pub struct ProbeSpec {
     /// The port; by default the metrics port of Cilium's agent.
-    #[serde(default = "port")]
+    #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
     pub port: u16,
     /// How often.
-    #[serde(default = "interval")]
+    #[serde(default = "default_interval")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
         "probe at most once a second: write 1s or more"
     ))]
     pub interval: DurationString,
     /// How long one may take.
-    #[serde(default = "timeout")]
+    #[serde(default = "default_timeout")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('50ms')").message(
         "give a probe at least 50ms"
     ))]
@@ -62,9 +62,9 @@ pub struct ProbeSpec {
 impl Default for ProbeSpec {
     fn default() -> Self {
         Self {
-            port: port(),
-            interval: interval(),
-            timeout: timeout(),
+            port: default_port(),
+            interval: default_interval(),
+            timeout: default_timeout(),
             failures: None,
         }
     }
@@ -78,10 +78,10 @@ pub struct GraceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<DurationString>,
     /// How long it may be unprepared.
-    #[serde(default = "unprepared")]
+    #[serde(default = "default_unprepared")]
     pub unprepared: DurationString,
     /// Whether a new leader goes on with a grace where the old one was, instead of starting it anew.
-    #[serde(default = "yes")]
+    #[serde(default = "default_survive_restart")]
     pub survive_restart: bool,
 }
 
@@ -89,28 +89,28 @@ impl Default for GraceSpec {
     fn default() -> Self {
         Self {
             unhealthy: None,
-            unprepared: unprepared(),
-            survive_restart: yes(),
+            unprepared: default_unprepared(),
+            survive_restart: default_survive_restart(),
         }
     }
 }
 
-fn port() -> u16 {
+fn default_port() -> u16 {
     9962
 }
 
-fn interval() -> DurationString {
-    DurationString::seconds(10)
+fn default_interval() -> DurationString {
+    DurationString::from_secs(10)
 }
 
-fn timeout() -> DurationString {
-    DurationString::seconds(2)
+fn default_timeout() -> DurationString {
+    DurationString::from_secs(2)
 }
 
-fn unprepared() -> DurationString {
-    DurationString::seconds(300)
+fn default_unprepared() -> DurationString {
+    DurationString::from_secs(300)
 }
 
-fn yes() -> bool {
+fn default_survive_restart() -> bool {
     true
 }

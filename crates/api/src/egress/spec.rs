@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::health::{GraceSpec, HealthSpec};
-use super::shapes;
+use super::schema;
 use super::status::StableEgressStatus;
 use crate::duration::DurationString;
 
 /// What the names of objects look like.
-const DNS: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+const DNS_SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 
 /// A floating IP that follows a healthy node.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -88,12 +88,12 @@ pub struct StableEgressSpec {
     /// Which nodes may hold the floating IP. Default: those with the label
     /// `egress.aplomb.dev/candidate` and this object's name as its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::selector")]
+    #[schemars(schema_with = "schema::selector")]
     pub candidates: Option<LabelSelector>,
     /// The labels that the gateway carries, and no other node. Default: `egress.aplomb.dev/gateway`
     /// with this object's name as its value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::labels")]
+    #[schemars(schema_with = "schema::labels")]
     pub gateway_labels: BTreeMap<String, String>,
     /// How a gateway is found to be healthy.
     #[serde(default)]
@@ -103,10 +103,10 @@ pub struct StableEgressSpec {
     pub graces: GraceSpec,
     /// The networks that the floating IP must be in, as CIDRs. Without any, every address is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::networks")]
+    #[schemars(schema_with = "schema::networks")]
     pub allowlist: Vec<String>,
     /// How often the provider is asked although nothing changed. More rarely when its budget is low.
-    #[serde(default = "resync")]
+    #[serde(default = "default_resync")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('5s')").message(
         "the provider's rate limit is shared: write 5s or more"
     ))]
@@ -118,17 +118,17 @@ pub struct StableEgressSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<PinSpec>,
     /// How long the floating IP stays on a node at least before it is moved without need.
-    #[serde(default = "dwell")]
+    #[serde(default = "default_dwell")]
     pub dwell: DurationString,
     /// How often an hour it may be moved away from a node that is in trouble but not dead.
-    #[serde(default = "moves")]
+    #[serde(default = "default_max_moves_per_hour")]
     #[schemars(range(min = 1, max = 3600), extend("format" = "int32"))]
     pub max_moves_per_hour: u32,
     /// How long a move that somebody else made to a server outside the candidates is left alone.
-    #[serde(default = "respect")]
+    #[serde(default = "default_respect_foreign_moves")]
     pub respect_foreign_moves: DurationString,
     /// How long a move may take before it is an Event and a metric.
-    #[serde(default = "deadline")]
+    #[serde(default = "default_deadline")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
         "no move is that fast: write 1s or more"
     ))]
@@ -160,10 +160,10 @@ pub struct FloatingIpRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenSecretRef {
     /// The Secret's name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN_PATTERN))]
     pub name: String,
     /// The key in it.
-    #[serde(default = "key")]
+    #[serde(default = "default_key")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub key: String,
 }
@@ -184,7 +184,7 @@ pub struct HoldSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PinSpec {
     /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN_PATTERN))]
     pub node: String,
     /// Until when; for ever if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -202,30 +202,30 @@ pub struct PreparedSpec {
     )]
     pub namespace: Option<String>,
     /// Their labels.
-    #[schemars(schema_with = "shapes::selector")]
+    #[schemars(schema_with = "schema::selector")]
     pub selector: LabelSelector,
 }
 
-fn resync() -> DurationString {
-    DurationString::seconds(30)
+fn default_resync() -> DurationString {
+    DurationString::from_secs(30)
 }
 
-fn dwell() -> DurationString {
-    DurationString::seconds(60)
+fn default_dwell() -> DurationString {
+    DurationString::from_secs(60)
 }
 
-fn moves() -> u32 {
+fn default_max_moves_per_hour() -> u32 {
     6
 }
 
-fn respect() -> DurationString {
-    DurationString::seconds(300)
+fn default_respect_foreign_moves() -> DurationString {
+    DurationString::from_secs(300)
 }
 
-fn deadline() -> DurationString {
-    DurationString::seconds(60)
+fn default_deadline() -> DurationString {
+    DurationString::from_secs(60)
 }
 
-fn key() -> String {
+fn default_key() -> String {
     "token".to_owned()
 }

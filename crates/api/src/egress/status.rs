@@ -5,7 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time}
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::MoveCause;
+use super::constants::MoveCause;
 use crate::duration::DurationString;
 
 /// What is known of a StableEgress.

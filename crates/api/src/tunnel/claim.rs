@@ -3,7 +3,7 @@
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{rules, shapes};
+use super::{validation, schema};
 
 /// The claim of one HTTPProxy on the hostname it is named after. The operator writes it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -30,7 +30,7 @@ use super::{rules, shapes};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(validation = rules::CLAIM_STAYS)]
+#[x_kube(validation = validation::CLAIM_STAYS)]
 #[serde(rename_all = "camelCase")]
 pub struct HostnameClaimSpec {
     /// Whose it is.
@@ -42,10 +42,10 @@ pub struct HostnameClaimSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Claimant {
     /// Its namespace.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub namespace: String,
     /// Its name.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub name: String,
     /// Which of that name: a claim whose UID is gone is void.
     #[schemars(length(min = 1, max = 64))]

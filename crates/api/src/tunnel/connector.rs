@@ -5,8 +5,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::CLASS;
-use super::{rules, shapes};
+use super::constants::CLASS;
+use super::{validation, schema};
 
 /// An agent that dials local services for tunnels.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -52,25 +52,25 @@ use super::{rules, shapes};
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
     ),
-    validation = rules::CONNECTOR_NAME
+    validation = validation::CONNECTOR_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectorSpec {
     /// The class: which relays it uses, which gateways it accepts.
-    #[serde(default = "class")]
-    #[schemars(schema_with = "shapes::name")]
+    #[serde(default = "default_connector_class_name")]
+    #[schemars(schema_with = "schema::name")]
     pub connector_class_name: String,
     /// How long without a heartbeat until it is offline.
-    #[serde(default = "lease")]
+    #[serde(default = "default_lease_duration_seconds")]
     #[schemars(range(min = 3, max = 3600))]
     pub lease_duration_seconds: i32,
 }
 
-fn class() -> String {
+fn default_connector_class_name() -> String {
     CLASS.to_owned()
 }
 
-fn lease() -> i32 {
+fn default_lease_duration_seconds() -> i32 {
     30
 }
 
@@ -132,7 +132,7 @@ pub struct ConnectionDetails {
 #[serde(rename_all = "camelCase")]
 pub struct PublicKey {
     /// The endpoint id: 32 bytes in hex.
-    #[schemars(schema_with = "shapes::endpoint_id")]
+    #[schemars(schema_with = "schema::endpoint_id")]
     pub id: String,
     /// The relay it is reached through, if it uses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -150,7 +150,7 @@ pub struct PublicKey {
 )]
 pub struct EndpointAddress {
     /// The IP address.
-    #[schemars(schema_with = "shapes::ip")]
+    #[schemars(schema_with = "schema::ip")]
     pub address: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::route::{RouteFilter, RouteMatch};
 use super::status::HttpProxyStatus;
-use super::words::CLASS;
-use super::{rules, shapes};
+use super::constants::CLASS;
+use super::{validation, schema};
 use crate::duration::DurationString;
 
 /// A tunnel: public hostnames whose requests go to a local service behind a connector.
@@ -45,37 +45,37 @@ use crate::duration::DurationString;
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
     ),
-    validation = rules::PROXY_NAME
+    validation = validation::PROXY_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HttpProxySpec {
     /// The class whose base domain the platform's hostname is under.
-    #[serde(default = "class")]
-    #[schemars(schema_with = "shapes::name")]
+    #[serde(default = "default_connector_class_name")]
+    #[schemars(schema_with = "schema::name")]
     pub connector_class_name: String,
     /// Hostnames of one's own, beside the one the platform gives.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::hostnames")]
+    #[schemars(schema_with = "schema::hostnames")]
     pub hostnames: Vec<String>,
     /// Where requests go. The Gateway API's precedence decides between rules.
     #[schemars(length(min = 1, max = 16))]
-    #[x_kube(validation = rules::RULES_NAMES, validation = rules::RULES_MATCHES)]
+    #[x_kube(validation = validation::RULES_NAMES, validation = validation::RULES_MATCHES)]
     pub rules: Vec<ProxyRule>,
     /// The certificate of the hostnames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
     /// How often the tunnel is proven although nothing changed.
-    #[serde(default = "proof")]
-    #[x_kube(validation = rules::PROOF_INTERVAL)]
+    #[serde(default = "default_proof_interval")]
+    #[x_kube(validation = validation::PROOF_INTERVAL)]
     pub proof_interval: DurationString,
 }
 
-fn class() -> String {
+fn default_connector_class_name() -> String {
     CLASS.to_owned()
 }
 
-fn proof() -> DurationString {
-    DurationString::seconds(10)
+fn default_proof_interval() -> DurationString {
+    DurationString::from_secs(10)
 }
 
 /// The certificate of the public hostnames.
@@ -83,23 +83,23 @@ fn proof() -> DurationString {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
     /// A Secret of type kubernetes.io/tls in the namespace of the HTTPProxy.
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub secret_name: String,
 }
 
 /// Some requests, and where they go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::RULE_BACKEND,
-    validation = rules::RULE_REDIRECT,
-    validation = rules::RULE_PREFIX,
-    validation = rules::RULE_BACKEND_PREFIX
+    validation = validation::RULE_BACKEND,
+    validation = validation::RULE_REDIRECT,
+    validation = validation::RULE_PREFIX,
+    validation = validation::RULE_BACKEND_PREFIX
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyRule {
     /// A name, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub name: Option<String>,
     /// Which requests: any of these. Without any, all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,7 +108,7 @@ pub struct ProxyRule {
     /// What is done to them: each type of filter at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
-    #[x_kube(validation = rules::FILTERS_EITHER, validation = rules::FILTERS_ONCE)]
+    #[x_kube(validation = validation::FILTERS_EITHER, validation = validation::FILTERS_ONCE)]
     pub filters: Vec<RouteFilter>,
     /// Where they go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -116,25 +116,25 @@ pub struct ProxyRule {
     pub backends: Vec<Backend>,
     /// How long a response may take to begin, from the request's first byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::TIMEOUT)]
+    #[x_kube(validation = validation::TIMEOUT)]
     pub timeout: Option<DurationString>,
 }
 
 /// Where requests go: a URL that a connector dials, a URL that the gateway dials, or an EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::BACKEND_ONE,
-    validation = rules::BACKEND_ADDRESS,
-    validation = rules::BACKEND_LOOPBACK,
-    validation = rules::BACKEND_DOMAIN,
-    validation = rules::BACKEND_TLS_NAME,
-    validation = rules::BACKEND_TLS_USED
+    validation = validation::BACKEND_ONE,
+    validation = validation::BACKEND_ADDRESS,
+    validation = validation::BACKEND_LOOPBACK,
+    validation = validation::BACKEND_DOMAIN,
+    validation = validation::BACKEND_TLS_NAME,
+    validation = validation::BACKEND_TLS_USED
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
     /// http://host:port or https://host:port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::endpoint")]
+    #[schemars(schema_with = "schema::endpoint")]
     pub endpoint: Option<String>,
     /// The connector that dials it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,7 +148,7 @@ pub struct Backend {
     /// What is done to the requests that go there: each type of filter at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
-    #[x_kube(validation = rules::FILTERS_BACKEND, validation = rules::FILTERS_ONCE)]
+    #[x_kube(validation = validation::FILTERS_BACKEND, validation = validation::FILTERS_ONCE)]
     pub filters: Vec<RouteFilter>,
 }
 
@@ -156,7 +156,7 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct ConnectorRef {
     /// Its name.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub name: String,
 }
 
@@ -164,7 +164,7 @@ pub struct ConnectorRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct EndpointSliceRef {
     /// Its name.
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub name: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
@@ -176,6 +176,6 @@ pub struct EndpointSliceRef {
 pub struct BackendTls {
     /// The name its certificate must have; the endpoint's host if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
 }

@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shapes;
+use super::schema;
 
 /// One gateway process, what it serves and when it was last alive: a record of itself, like a Lease, so
 /// that heartbeat and acknowledgement are one write.
@@ -34,15 +34,15 @@ use super::shapes;
 #[serde(rename_all = "camelCase")]
 pub struct GatewayReplicaSpec {
     /// Where this replica's public HTTP listener is reached: ip:port.
-    #[schemars(schema_with = "shapes::socket")]
+    #[schemars(schema_with = "schema::socket")]
     pub listen: String,
     /// Where its public TLS listener is reached: ip:port.
     #[serde(rename = "listenTLS", default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::socket")]
+    #[schemars(schema_with = "schema::socket")]
     pub listen_tls: Option<String>,
     /// Its iroh endpoint id in hex.
     #[serde(rename = "endpointID")]
-    #[schemars(schema_with = "shapes::endpoint_id")]
+    #[schemars(schema_with = "schema::endpoint_id")]
     pub endpoint_id: String,
     /// How long after its last heartbeat it counts as gone.
     #[schemars(range(min = 1, max = 3600))]
@@ -55,7 +55,7 @@ pub struct GatewayReplicaSpec {
     pub applied: AppliedVersions,
     /// The relays through which it reaches agents; what a connector names besides is not used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::names")]
+    #[schemars(schema_with = "schema::names")]
     pub relays: Option<Vec<String>>,
     /// How many tunnels it serves.
     #[serde(default)]
@@ -71,22 +71,22 @@ pub struct GatewayReplicaSpec {
     pub lost: Vec<LostSession>,
     /// The other routes it had to leave out, as namespace/name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::names")]
+    #[schemars(schema_with = "schema::names")]
     pub more_quarantined: Vec<String>,
     /// The other connectors to which it has no session now, as namespace/name/session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::names")]
+    #[schemars(schema_with = "schema::names")]
     pub more_lost: Vec<String>,
     /// Namespaces with more of either than fits into this record, or `*`: what is not listed of them is
     /// unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::names")]
+    #[schemars(schema_with = "schema::names")]
     pub incomplete: Vec<String>,
 }
 
 impl GatewayReplicaSpec {
     /// Every route it lists as left out: namespace, name and, for the first of them, the reason.
-    pub fn all_quarantined(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
+    pub fn quarantined_routes(&self) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
         let first = self.quarantined.iter();
         let first = first.map(|it| (&*it.namespace, &*it.name, Some(&*it.reason)));
         let more = self.more_quarantined.iter();
@@ -94,7 +94,7 @@ impl GatewayReplicaSpec {
     }
 
     /// Every connector it lists as without a session: namespace, name and session.
-    pub fn all_lost(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+    pub fn lost_sessions(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let first = self.lost.iter();
         let first = first.map(|it| (&*it.namespace, &*it.name, &*it.session));
         let more = self.more_lost.iter().filter_map(|it| {

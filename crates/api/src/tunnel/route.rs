@@ -4,7 +4,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{rules, shapes};
+use super::{validation, schema};
 
 /// Which requests a rule is for. Everything that is said must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -31,9 +31,9 @@ pub struct RouteMatch {
 /// A path, compared whole, by prefix of its segments, or by a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::PATH,
-    validation = rules::PATH_NORMAL,
-    validation = rules::PATH_REGEX
+    validation = validation::PATH,
+    validation = validation::PATH_NORMAL,
+    validation = validation::PATH_REGEX
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
@@ -41,12 +41,12 @@ pub struct PathMatch {
     #[serde(rename = "type", default)]
     pub kind: PathMatchType,
     /// With what.
-    #[serde(default = "root")]
+    #[serde(default = "default_value")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
 }
 
-fn root() -> String {
+fn default_value() -> String {
     "/".to_owned()
 }
 
@@ -64,14 +64,14 @@ pub enum PathMatchType {
 
 /// A header that must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::VALUE_REGEX)]
+#[x_kube(validation = validation::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
     /// With what.
     #[schemars(length(min = 1, max = 512))]
@@ -80,14 +80,14 @@ pub struct HeaderMatch {
 
 /// A query parameter that must be there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::VALUE_REGEX)]
+#[x_kube(validation = validation::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryMatch {
     /// How its value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
     /// With what.
     #[schemars(length(min = 1, max = 512))]
@@ -123,7 +123,7 @@ pub enum HttpMethod {
 /// What is done to a request or its response. The member that the type names must be there, and no
 /// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::FILTER_MEMBER)]
+#[x_kube(validation = validation::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteFilter {
     /// Which one it is.
@@ -131,7 +131,7 @@ pub struct RouteFilter {
     pub kind: RouteFilterType,
     /// Changes headers of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::NO_HOST)]
+    #[x_kube(validation = validation::NO_HOST)]
     pub request_header_modifier: Option<HeaderModifier>,
     /// Changes headers of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub enum RouteFilterType {
 
 /// Changes of headers: set, then add, then remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::MODIFIER_EMPTY, validation = rules::MODIFIER_FRAMING)]
+#[x_kube(validation = validation::MODIFIER_EMPTY, validation = validation::MODIFIER_FRAMING)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderModifier {
     /// Put in place of whatever was there.
@@ -172,7 +172,7 @@ pub struct HeaderModifier {
     pub add: Vec<HeaderValue>,
     /// Taken away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::tokens")]
+    #[schemars(schema_with = "schema::tokens")]
     pub remove: Vec<String>,
 }
 
@@ -180,10 +180,10 @@ pub struct HeaderModifier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct HeaderValue {
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
     /// Its value.
-    #[schemars(schema_with = "shapes::header_value")]
+    #[schemars(schema_with = "schema::header_value")]
     pub value: String,
 }
 
@@ -193,11 +193,11 @@ pub struct HeaderValue {
 pub struct RequestRedirect {
     /// http or https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::scheme")]
+    #[schemars(schema_with = "schema::scheme")]
     pub scheme: Option<String>,
     /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,7 +208,7 @@ pub struct RequestRedirect {
     pub port: Option<i32>,
     /// The status code, 302 if not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::redirect_code")]
+    #[schemars(schema_with = "schema::redirect_code")]
     pub status_code: Option<i32>,
 }
 
@@ -218,7 +218,7 @@ pub struct RequestRedirect {
 pub struct UrlRewrite {
     /// The Host header the origin gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
     /// The path the origin gets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,7 +227,7 @@ pub struct UrlRewrite {
 
 /// A new path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::PATH_MEMBER)]
+#[x_kube(validation = validation::PATH_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct PathModifier {
     /// Which of the two it is.
@@ -235,11 +235,11 @@ pub struct PathModifier {
     pub kind: PathModifierType,
     /// In place of the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::full_path")]
+    #[schemars(schema_with = "schema::full_path")]
     pub replace_full_path: Option<String>,
     /// In place of the prefix that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::prefix")]
+    #[schemars(schema_with = "schema::prefix")]
     pub replace_prefix_match: Option<String>,
 }
 

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::Lab;
 use crate::lab::Refusal;
-use crate::specs::{PROVISIONER, provisioner};
+use crate::fixtures::{PROVISIONER, provisioner};
 
 const AT: &str = "spec.key.name";
 const LENGTH: &str = "at most 64 characters: shorten";
@@ -13,7 +13,7 @@ const SIGNS: &str = "leave out spaces, slashes";
 const ENDS: &str = "begin and end with a letter or digit";
 const RESERVED: &str = "choose another name";
 
-fn names() -> Vec<Refusal> {
+fn name_refusals() -> Vec<Refusal> {
     let name = |name: &str, words: &'static str| (json!({ "key": { "name": name } }), AT, words);
     let mut table = vec![
         name("", "leave key.name out"),
@@ -68,8 +68,8 @@ fn names() -> Vec<Refusal> {
     table
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    lab.refuses(PROVISIONER, provisioner(), names()).await;
+pub(crate) async fn rejects(lab: Lab) {
+    lab.refuses(PROVISIONER, provisioner(), name_refusals()).await;
     for reserved in ["built-in", "user-auth", "psk"] {
         let said = lab.create(PROVISIONER, reserved, &provisioner()).await;
         let said = said.expect_err("the key would be called like it");
@@ -77,7 +77,7 @@ pub(crate) async fn refused(lab: Lab) {
     }
 }
 
-pub(crate) async fn accepted(lab: Lab) {
+pub(crate) async fn accepts(lab: Lab) {
     let longest = "a".repeat(64);
     for name in ["a", "0", "team-1", "team_a.b", "psk-1", "my-psk", &longest] {
         let mut spec = provisioner();

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::Lab;
 use crate::lab::Refusal;
-use crate::specs::{PROXY, bootstrap, proxy};
+use crate::fixtures::{PROXY, bootstrap, proxy};
 
-fn which() -> Vec<Refusal> {
+fn server_refusals() -> Vec<Refusal> {
     let one = "exactly one of bootstrap";
     let together = "belong together: give both, or bootstrap alone";
     let url = "https://coder.example.com";
@@ -44,7 +44,7 @@ fn which() -> Vec<Refusal> {
     ]
 }
 
-fn looks() -> Vec<Refusal> {
+fn display_refusals() -> Vec<Refusal> {
     let name = |name: &str| bootstrap(json!({ "proxyName": name }));
     let (at, words) = ("spec.bootstrap.proxyName", "like eu-west");
     let display = |name: &str| bootstrap(json!({ "displayName": name }));
@@ -89,7 +89,7 @@ fn looks() -> Vec<Refusal> {
     ]
 }
 
-fn services() -> Vec<Refusal> {
+fn service_refusals() -> Vec<Refusal> {
     let many: serde_json::Map<_, _> = (0..33).map(|n| (format!("a{n}"), json!(""))).collect();
     vec![
         (
@@ -120,12 +120,12 @@ fn services() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [which(), looks(), services()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [server_refusals(), display_refusals(), service_refusals()].concat();
     lab.refuses(PROXY, proxy(), table).await;
 }
 
-pub(crate) async fn usual_secret(lab: Lab) {
+pub(crate) async fn default_secret(lab: Lab) {
     let mut spec = proxy();
     spec["bootstrap"]["server"]["tokenSecretRef"]["name"] = json!("eu-proxy-token");
     let said = lab.create(PROXY, "eu", &spec).await;
@@ -137,7 +137,7 @@ pub(crate) async fn usual_secret(lab: Lab) {
     assert!(created.is_ok(), "{created:?}");
 }
 
-pub(crate) async fn names(lab: Lab) {
+pub(crate) async fn accepts_names(lab: Lab) {
     for object in ["primary", "eu.west", "eu--west"] {
         let said = lab.create(PROXY, object, &proxy()).await;
         let said = said.expect_err("the proxy would be called like it");

@@ -9,7 +9,7 @@
 )]
 
 mod load;
-mod ours;
+mod tunnel_setup;
 mod peers;
 mod proxy;
 mod service;
@@ -22,18 +22,18 @@ use load::Figures;
 
 /// Everything is measured in turn, this often; the median counts.
 const ROUNDS: usize = 3;
-const SECONDS: Duration = Duration::from_secs(3);
+const ROUND_TIME: Duration = Duration::from_secs(3);
 const CONNECTIONS: usize = 16;
 
 /// A way to the origin.
-pub(crate) struct Way {
+pub(crate) struct Subject {
     pub(crate) name: &'static str,
     /// ip:port to connect to, and the Host to ask for.
     pub(crate) address: String,
     pub(crate) host: String,
 }
 
-impl Way {
+impl Subject {
     pub(crate) fn new(name: &'static str, address: String) -> Self {
         let host = address.clone();
         Self {
@@ -51,11 +51,11 @@ fn main() -> Result<()> {
     }
     let dir = tempfile::tempdir()?;
     let origin = service::start()?;
-    let (ours, _ours) = ours::start(dir.path(), origin)?;
+    let (ours, _ours) = tunnel_setup::start(dir.path(), origin)?;
     let (peers, _peers) = peers::start(dir.path(), origin)?;
     let mut ways = vec![
-        Way::new("direct", format!("127.0.0.1:{origin}")),
-        Way::new(
+        Subject::new("direct", format!("127.0.0.1:{origin}")),
+        Subject::new(
             "plain reverse proxy",
             format!("127.0.0.1:{}", proxy::start(origin)?),
         ),
@@ -65,16 +65,16 @@ fn main() -> Result<()> {
     let mut figures: Vec<Vec<Figures>> = ways.iter().map(|_| Vec::new()).collect();
     for _ in 0..ROUNDS {
         for (way, figures) in ways.iter().zip(&mut figures) {
-            figures.push(load::run(way, CONNECTIONS, SECONDS)?);
+            figures.push(load::run(way, CONNECTIONS, ROUND_TIME)?);
         }
     }
-    show(&ways, figures);
+    print_figures(&ways, figures);
     Ok(())
 }
 
-fn show(ways: &[Way], figures: Vec<Vec<Figures>>) {
+fn print_figures(ways: &[Subject], figures: Vec<Vec<Figures>>) {
     let medians: Vec<Figures> = figures.into_iter().map(load::median).collect();
-    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {SECONDS:?}, medians");
+    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {ROUND_TIME:?}, medians");
     println!(
         "{:<24} {:>10} {:>9} {:>9} {:>7}",
         "", "requests/s", "p50", "p99", "failed"

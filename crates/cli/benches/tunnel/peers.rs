@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::Way;
+use crate::Subject;
 
 /// Ended with the bench.
 pub(crate) struct Running(Child);
@@ -24,7 +24,7 @@ impl Running {
     }
 
     /// What it prints goes to a file.
-    pub(crate) fn printing(command: &mut Command, to: &Path) -> Result<Self> {
+    pub(crate) fn start_with_output(command: &mut Command, to: &Path) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
             .stdout(fs::File::create(to)?)
@@ -45,7 +45,7 @@ pub(crate) fn free_port() -> Result<u16> {
 }
 
 /// Waits until somebody listens there.
-pub(crate) fn listens(address: &str) -> Result<()> {
+pub(crate) fn wait_until_listening(address: &str) -> Result<()> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(30) {
         if TcpStream::connect(address).is_ok() {
@@ -56,25 +56,25 @@ pub(crate) fn listens(address: &str) -> Result<()> {
     bail!("nobody listens at {address}")
 }
 
-pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Way>, Vec<Running>)> {
+pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Subject>, Vec<Running>)> {
     let programs = std::env::var_os("APLOMB_PEERS")
         .context("APLOMB_PEERS names no directory: make bench-tunnel")?;
     let programs = PathBuf::from(programs);
     let (mut ways, mut running) = (Vec::new(), Vec::new());
-    for (name, transport) in [("rathole, encrypted", NOISE), ("rathole, plain", PLAIN)] {
+    for (name, transport) in [("rathole, encrypted", NOISE_CONFIG), ("rathole, plain", TCP_CONFIG)] {
         let port = rathole(dir, &programs, origin, transport, &mut running)?;
-        ways.push(Way::new(name, format!("127.0.0.1:{port}")));
+        ways.push(Subject::new(name, format!("127.0.0.1:{port}")));
     }
     let port = bore(&programs, origin, &mut running)?;
-    ways.push(Way::new("bore, plain", format!("127.0.0.1:{port}")));
+    ways.push(Subject::new("bore, plain", format!("127.0.0.1:{port}")));
     for way in &ways {
-        listens(&way.address)?;
+        wait_until_listening(&way.address)?;
     }
     Ok((ways, running))
 }
 
-const NOISE: &str = "[{side}.transport]\ntype = \"noise\"\n[{side}.transport.noise]\n";
-const PLAIN: &str = "[{side}.transport]\ntype = \"tcp\"\n";
+const NOISE_CONFIG: &str = "[{side}.transport]\ntype = \"noise\"\n[{side}.transport.noise]\n";
+const TCP_CONFIG: &str = "[{side}.transport]\ntype = \"tcp\"\n";
 
 fn rathole(
     dir: &Path,
@@ -99,7 +99,7 @@ fn rathole(
         fs::write(&path, text)?;
         let mut command = Command::new(programs.join("rathole"));
         running.push(Running::start(command.arg(format!("--{side}")).arg(path))?);
-        listens(&format!("127.0.0.1:{control}"))?;
+        wait_until_listening(&format!("127.0.0.1:{control}"))?;
     }
     Ok(port)
 }
@@ -113,7 +113,7 @@ fn bore(programs: &Path, origin: u16, running: &mut Vec<Running>) -> Result<u16>
         "--bind-addr",
         "127.0.0.1",
     ]))?);
-    listens("127.0.0.1:7835")?;
+    wait_until_listening("127.0.0.1:7835")?;
     let mut client = Command::new(programs.join("bore"));
     client.args([
         "local",

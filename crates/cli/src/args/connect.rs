@@ -9,7 +9,7 @@ use clap::Args;
 #[derive(Args, Debug)]
 pub(crate) struct ConnectArgs {
     /// Local service: a port of this machine, HOST:PORT, or a URL without a path
-    #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = service)]
+    #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = parse_service)]
     pub(crate) service: ServiceArg,
     /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
@@ -48,7 +48,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) wait: Option<u32>,
     /// Further service that HTTPProxies may send requests to; may be given several times
-    #[arg(long, value_name = "HOST:PORT", value_parser = target)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_target)]
     pub(crate) expose: Vec<ExposedTarget>,
     /// Make no HTTPProxy: serve those that name this connector
     #[arg(long, conflicts_with = "hostname")]
@@ -71,7 +71,7 @@ pub(crate) struct ServiceArg {
     pub(crate) https: bool,
 }
 
-fn service(text: &str) -> Result<ServiceArg, String> {
+fn parse_service(text: &str) -> Result<ServiceArg, String> {
     let (https, rest) = match text.split_once("://") {
         Some(("http", rest)) => (false, rest),
         Some(("https", rest)) => (true, rest),
@@ -88,11 +88,11 @@ fn service(text: &str) -> Result<ServiceArg, String> {
         true => &local,
         false => rest,
     };
-    let target = target(written)?;
+    let target = parse_target(written)?;
     Ok(ServiceArg { target, https })
 }
 
-fn target(text: &str) -> Result<ExposedTarget, String> {
+fn parse_target(text: &str) -> Result<ExposedTarget, String> {
     text.parse()
 }
 
@@ -109,7 +109,7 @@ mod tests {
             ("https://localhost:8443", "localhost:8443", true),
             ("[2001:db8::1]:80", "[2001:db8::1]:80", false),
         ] {
-            let read = service(text).expect(text);
+            let read = parse_service(text).expect(text);
             assert_eq!(
                 (read.target.to_string().as_str(), read.https),
                 (target, https)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_service_is_told_with_a_good_one() {
+    fn an_invalid_service_is_answered_with_an_example() {
         for text in [
             "",
             "0",
@@ -127,7 +127,7 @@ mod tests {
             "web",
             "http://web:80/path",
         ] {
-            let said = service(text).expect_err(text);
+            let said = parse_service(text).expect_err(text);
             assert!(
                 said.contains("localhost:3000") || said.contains("http://"),
                 "{said}"

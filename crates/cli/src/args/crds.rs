@@ -40,7 +40,7 @@ pub(crate) enum CrdKinds {
 
 impl CrdsArgs {
     /// The kinds asked for, in the order in which they are written.
-    pub(crate) fn chosen(&self) -> Vec<CrdKinds> {
+    pub(crate) fn selected(&self) -> Vec<CrdKinds> {
         let all = [
             CrdKinds::Coder,
             CrdKinds::Egress,

@@ -107,7 +107,7 @@ pub(crate) struct HetznerArgs {
     #[arg(long, value_enum, default_value_t = FractionArg::Project)]
     pub(crate) per: FractionArg,
     /// How long an action runs: a duration, or a range to draw from
-    #[arg(long, default_value = "500ms..1s", value_parser = action_time, value_name = "TIME")]
+    #[arg(long, default_value = "500ms..1s", value_parser = parse_action_time, value_name = "TIME")]
     pub(crate) action_time: ActionTimeArg,
     /// Refused requests cost the part of a token that had refilled
     #[arg(long)]
@@ -152,6 +152,6 @@ pub(crate) enum SameServerAssign {
 #[derive(Clone, Debug)]
 pub(crate) struct ActionTimeArg(pub(crate) RangeInclusive<Duration>);
 
-fn action_time(text: &str) -> Result<ActionTimeArg, String> {
+fn parse_action_time(text: &str) -> Result<ActionTimeArg, String> {
     span::range(text).map(ActionTimeArg)
 }

@@ -8,8 +8,8 @@ use aplomb_tunnel_agent::AgentEvent;
 use tokio::time::{Instant, sleep, sleep_until};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-const FRAME: Duration = Duration::from_millis(100);
-const WIPE: &str = "\r\x1b[2K";
+const FRAME_TIME: Duration = Duration::from_millis(100);
+const CLEAR_LINE: &str = "\r\x1b[2K";
 
 /// How a line is meant.
 #[derive(Clone, Copy)]
@@ -21,17 +21,17 @@ enum Mark {
 /// A screen.
 pub(super) struct ConnectScreen {
     json: bool,
-    began: Instant,
+    started: Instant,
     /// A person watches who can be shown something that moves.
     live: bool,
     colour: bool,
     frame: usize,
-    spinning: bool,
+    spinner_drawn: bool,
     /// What is waited for.
     waiting: &'static str,
     accepted: bool,
-    hinted: bool,
-    trouble: Option<String>,
+    hint_shown: bool,
+    last_problem: Option<String>,
 }
 
 impl ConnectScreen {
@@ -41,15 +41,15 @@ impl ConnectScreen {
         let dumb = said("TERM").is_some_and(|term| term == "dumb");
         Self {
             json,
-            began: Instant::now(),
+            started: Instant::now(),
             live: terminal && !dumb && !json,
             colour: terminal && !dumb && said("NO_COLOR").is_none(),
             frame: 0,
-            spinning: false,
+            spinner_drawn: false,
             waiting: "the API server",
             accepted: false,
-            hinted: false,
-            trouble: None,
+            hint_shown: false,
+            last_problem: None,
         }
     }
 
@@ -57,14 +57,14 @@ impl ConnectScreen {
     pub(super) fn show(&mut self, event: &AgentEvent) {
         self.accepted |= matches!(event, AgentEvent::Accepted { .. });
         if let AgentEvent::NotReady { reason, message } = event {
-            self.trouble = Some(format!("{reason}: {message}"));
+            self.last_problem = Some(format!("{reason}: {message}"));
         }
         if self.json {
-            return self.line(event);
+            return self.print_json(event);
         }
-        let (mark, word, text) = told(event);
-        self.print(mark, word, &text);
-        self.waiting = waiting(event).unwrap_or(self.waiting);
+        let (mark, word, text) = describe_event(event);
+        self.print_line(mark, word, &text);
+        self.waiting = waiting_text(event).unwrap_or(self.waiting);
         if let AgentEvent::Proven { url } = event {
             // Whoever reads it may have gone; the tunnel stays.
             drop(writeln!(std::io::stdout(), "{url}"));
@@ -72,16 +72,16 @@ impl ConnectScreen {
     }
 
     /// One event as JSON, with the time since the start.
-    fn line(&self, event: &AgentEvent) {
+    fn print_json(&self, event: &AgentEvent) {
         let mut line = serde_json::to_value(event).unwrap_or_default();
-        line["elapsedMs"] = serde_json::json!(self.began.elapsed().as_millis());
+        line["elapsedMs"] = serde_json::json!(self.started.elapsed().as_millis());
         // Whoever reads it may have gone; the tunnel stays.
         drop(writeln!(std::io::stdout(), "{line}"));
     }
 
-    fn print(&mut self, mark: Mark, word: &str, text: &str) {
-        self.wipe();
-        let elapsed = self.began.elapsed().as_secs_f64();
+    fn print_line(&mut self, mark: Mark, word: &str, text: &str) {
+        self.clear_line();
+        let elapsed = self.started.elapsed().as_secs_f64();
         let (glyph, colour) = match mark {
             Mark::Done => ("✓", "32"),
             Mark::Trouble => ("!", "33"),
@@ -95,7 +95,7 @@ impl ConnectScreen {
 
     /// Moves what moves, and says once what silence means.
     pub(super) async fn tick(&mut self, hint: Instant) {
-        let quiet = !self.accepted && !self.hinted && !self.json;
+        let quiet = !self.accepted && !self.hint_shown && !self.json;
         let hint = async {
             match quiet {
                 true => sleep_until(hint).await,
@@ -104,7 +104,7 @@ impl ConnectScreen {
         };
         let frame = async {
             match self.live && !self.waiting.is_empty() {
-                true => sleep(FRAME).await,
+                true => sleep(FRAME_TIME).await,
                 false => std::future::pending().await,
             }
         };
@@ -115,46 +115,46 @@ impl ConnectScreen {
         };
         match silent {
             true => {
-                self.hinted = true;
+                self.hint_shown = true;
                 let text = "nobody has accepted the connector yet; does `aplomb run tunnel` run?";
-                self.print(Mark::Trouble, "waiting", text);
+                self.print_line(Mark::Trouble, "waiting", text);
             }
-            false => self.spin(),
+            false => self.draw_spinner(),
         }
     }
 
-    fn spin(&mut self) {
+    fn draw_spinner(&mut self) {
         self.frame = (self.frame + 1) % FRAMES.len();
-        self.spinning = true;
-        let elapsed = self.began.elapsed().as_secs();
+        self.spinner_drawn = true;
+        let elapsed = self.started.elapsed().as_secs();
         eprint!(
-            "{WIPE}{} {elapsed:>5} s  waiting for {}",
+            "{CLEAR_LINE}{} {elapsed:>5} s  waiting for {}",
             FRAMES[self.frame], self.waiting
         );
         drop(std::io::stderr().flush());
     }
 
-    fn wipe(&mut self) {
-        if std::mem::take(&mut self.spinning) {
-            eprint!("{WIPE}");
+    fn clear_line(&mut self) {
+        if std::mem::take(&mut self.spinner_drawn) {
+            eprint!("{CLEAR_LINE}");
         }
     }
 
     /// Leaves a clean line behind.
-    pub(super) fn end(&mut self) {
-        self.wipe();
+    pub(super) fn finish(&mut self) {
+        self.clear_line();
         self.live = false;
     }
 
     /// What was last wrong, to be added to a sentence.
-    pub(super) fn trouble(&self) -> String {
-        let trouble = self.trouble.as_ref();
+    pub(super) fn last_problem(&self) -> String {
+        let trouble = self.last_problem.as_ref();
         trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
     }
 }
 
 /// What an event is to a person.
-fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
+fn describe_event(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
         AgentEvent::Registered {
             namespace,
@@ -170,8 +170,8 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
         AgentEvent::Accepted { gateways, relays } => {
             let text = format!(
                 "{}, {}",
-                count(*gateways, "gateway"),
-                count(*relays, "relay")
+                pluralize(*gateways, "gateway"),
+                pluralize(*relays, "relay")
             );
             (Mark::Done, "accepted", text)
         }
@@ -210,7 +210,7 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
 }
 
 /// What is waited for after an event; nothing after the last.
-fn waiting(event: &AgentEvent) -> Option<&'static str> {
+fn waiting_text(event: &AgentEvent) -> Option<&'static str> {
     match event {
         AgentEvent::Registered { .. } => Some("the operator to accept the connector"),
         AgentEvent::Accepted { .. } => Some("addresses to publish"),
@@ -225,7 +225,7 @@ fn waiting(event: &AgentEvent) -> Option<&'static str> {
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+fn pluralize(number: usize, what: &str) -> String {
     match number {
         0 => format!("no {what}"),
         1 => format!("1 {what}"),

@@ -41,14 +41,14 @@ pub(super) fn config(args: &CoderdArgs) -> anyhow::Result<Config> {
 }
 
 /// Plays the pods of a cluster, if one is named.
-pub(super) async fn player(
+pub(super) async fn run_pod_simulator(
     coderd: Coderd,
     args: CoderdArgs,
 ) -> anyhow::Result<Option<impl Future<Output = ()>>> {
     if args.kubeconfig.is_none() {
         return Ok(None);
     }
-    let client = aplomb::client(crate::run::config(args.kubeconfig).await?)?;
+    let client = aplomb::client(crate::run::load_config(args.kubeconfig).await?)?;
     let mut pods = Pods::of(coderd.clone());
     let pause = Duration::ZERO;
     pods.work = args.job.map(|job| Work { job, pause });

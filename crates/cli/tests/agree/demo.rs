@@ -10,7 +10,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// Longer than any story: a demo that says nothing for so long is stuck.
-const SILENCE: Duration = Duration::from_secs(600);
+const LINE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) struct Demo {
     pub(crate) page: String,
@@ -40,7 +40,7 @@ impl Demo {
             child,
             lines: BufReader::new(out).lines(),
         };
-        let ready = demo.line().await?;
+        let ready = demo.next_line().await?;
         ensure!(ready["kind"] == json!("ready"), "it begins with {ready}");
         let part = |key: &str| ready[key].as_str().map(str::to_owned);
         demo.page = part("page").context("it names no page")?;
@@ -48,8 +48,8 @@ impl Demo {
         Ok(demo)
     }
 
-    async fn line(&mut self) -> Result<Value> {
-        let line = timeout(SILENCE, self.lines.next_line())
+    async fn next_line(&mut self) -> Result<Value> {
+        let line = timeout(LINE_TIMEOUT, self.lines.next_line())
             .await
             .context("the demo says nothing any more")??;
         let line = line.context("the demo has ended")?;
@@ -57,9 +57,9 @@ impl Demo {
     }
 
     /// Waits until every story was played, and prints how each ended.
-    pub(crate) async fn played(&mut self) -> Result<()> {
+    pub(crate) async fn wait_finished(&mut self) -> Result<()> {
         loop {
-            let line = self.line().await?;
+            let line = self.next_line().await?;
             let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
             match &*word("kind") {
                 "result" => {
@@ -82,7 +82,7 @@ impl Demo {
         let id = id.to_string();
         let asked = Command::new("kill").args(["-INT", &id]).status().await?;
         ensure!(asked.success(), "it cannot be asked to end");
-        let status = timeout(SILENCE, self.child.wait()).await??;
+        let status = timeout(LINE_TIMEOUT, self.child.wait()).await??;
         ensure!(status.success(), "it ended with {status}");
         let left = std::path::Path::new(&self.kubeconfig).exists();
         ensure!(!left, "it left {} behind", self.kubeconfig);

@@ -6,10 +6,10 @@
 //! the run that shows that every story passes.
 #![forbid(unsafe_code)]
 
-mod book;
+mod comparison;
 mod demo;
 mod html;
-mod look;
+mod client;
 mod sample;
 mod text;
 
@@ -20,30 +20,30 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use book::Book;
+use comparison::Comparison;
 use demo::Demo;
-use look::Look;
+use client::DemoClient;
 
 /// How often page and status are read.
-const PACE: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// How soon the page shows what the API server has, 99 times of 100.
-const PROMPT: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(1);
 /// And always, on any machine: other things run on the same cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut demo = Demo::start(&arguments).await?;
-    let look = Look::at(&demo)?;
-    let book = RefCell::new(Book::default());
+    let look = DemoClient::new(&demo)?;
+    let book = RefCell::new(Comparison::default());
     let sampled = tokio::select! { biased;
-        told = demo.played() => told,
-        ended = shown(&look, &book) => ended,
-        ended = got(&look, &book) => ended,
+        told = demo.wait_finished() => told,
+        ended = sample_page(&look, &book) => ended,
+        ended = sample_objects(&look, &book) => ended,
     };
     let agreed = match &sampled {
-        Ok(()) => judge(&look, &book).await,
+        Ok(()) => check_result(&look, &book).await,
         Err(_) => Ok(()),
     };
     let ended = demo.end().await;
@@ -71,44 +71,44 @@ async fn main() -> Result<ExitCode> {
 }
 
 /// Reads page and status at a pace, and notes what each shows. Ends with an error only.
-async fn shown(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    let mut pace = interval(PACE);
+async fn sample_page(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    let mut pace = interval(POLL_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pace.tick().await;
         let page = look.page().await?;
         let status = look.status().await?;
         let mut book = book.borrow_mut();
-        book.note("the page", &page);
-        book.note("status.json", &status);
+        book.record("the page", &page);
+        book.record("status.json", &status);
         let now = Instant::now();
-        book.arrived(&status, now);
-        let late = book.overdue(now, PATIENCE);
-        ensure!(late.is_empty(), "not shown within {PATIENCE:?}: {late:?}");
+        book.record_arrival(&status, now);
+        let late = book.overdue_objects(now, TIMEOUT);
+        ensure!(late.is_empty(), "not shown within {TIMEOUT:?}: {late:?}");
     }
 }
 
 /// Asks with `aplomb get`, around a look at the status. Ends with an error only.
-async fn got(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    let mut pace = interval(PACE);
+async fn sample_objects(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    let mut pace = interval(POLL_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pace.tick().await;
-        round(look, book).await?;
+        compare_round(look, book).await?;
     }
 }
 
 /// One bracket: objects, status, table, objects. What is the same before and after was so in between.
-async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
+async fn compare_round(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
     let before = look.objects().await?;
     let since = Instant::now();
     let status = look.status().await?;
     let table = look.table().await?;
     let mut after = look.objects().await?;
     let mut book = book.borrow_mut();
-    book.note("get -o json", &before);
-    book.note("get -o json", &after);
-    book.note("status.json", &status);
+    book.record("get -o json", &before);
+    book.record("get -o json", &after);
+    book.record("status.json", &status);
     after.retain(|object, shown| before.get(object) == Some(shown));
     for (object, cells) in &table {
         if let Some(same) = after.get(object) {
@@ -116,24 +116,24 @@ async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
         }
     }
     book.samples += 1;
-    book.settled(&after, &status, since);
+    book.check_settled(&after, &status, since);
     Ok(())
 }
 
 /// Everything has come to rest: all show the same, and the comparison would have seen it if not.
-async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    round(look, book).await?;
+async fn check_result(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    compare_round(look, book).await?;
     let status = look.status().await?;
     let book = book.borrow();
     let (p99, most) = (
         book.p99(),
-        book.lags.iter().max().copied().unwrap_or_default(),
+        book.delays.iter().max().copied().unwrap_or_default(),
     );
     println!(
-        "        {} samples, {} comparisons, {} looks at what the server has; behind it p99 {p99:.0?}, at most {most:.0?}; promised is {PROMPT:?}",
+        "        {} samples, {} comparisons, {} looks at what the server has; behind it p99 {p99:.0?}, at most {most:.0?}; promised is {MAX_DELAY:?}",
         book.samples,
         book.compared,
-        book.lags.len()
+        book.delays.len()
     );
     ensure!(
         book.faults.is_empty(),
@@ -143,14 +143,14 @@ async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
     );
     ensure!(book.compared > 1000, "only {} comparisons", book.compared);
     ensure!(
-        book.sees_a_wrong_cell(&status),
+        book.detects_wrong_cell(&status),
         "a wrong cell would not be seen"
     );
     ensure!(
-        book.sees_a_late_page(&status, PATIENCE),
+        book.detects_late_page(&status, TIMEOUT),
         "a late page would not be seen"
     );
     // Real time on a machine that does other things as well: ten times what is promised.
-    ensure!(p99 < 10 * PROMPT, "the page is {p99:?} behind");
+    ensure!(p99 < 10 * MAX_DELAY, "the page is {p99:?} behind");
     Ok(())
 }

@@ -14,10 +14,10 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
 /// How long a call may take: a busy machine starts a browser slowly.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The browser's ends of the pipes are its descriptors 3 and 4; a shell puts them there.
-const WITH_PIPES: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
+const PIPE_SCRIPT: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 const FLAGS: [&str; 11] = [
     "--headless",
@@ -36,8 +36,8 @@ const FLAGS: [&str; 11] = [
 /// A running browser. Dropping it ends it.
 pub(crate) struct Chromium {
     _child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
     calls: u64,
     events: Vec<Value>,
 }
@@ -52,7 +52,7 @@ impl Chromium {
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         let profile = format!("--user-data-dir={}", dir.join("profile").display());
         let mut child = Command::new("sh")
-            .args(["-c", WITH_PIPES, "sh", "chromium"])
+            .args(["-c", PIPE_SCRIPT, "sh", "chromium"])
             .args(FLAGS)
             .arg(profile)
             .stdin(Stdio::piped())
@@ -65,15 +65,15 @@ impl Chromium {
         let from = child.stdout.take().context("no pipe from chromium")?;
         Ok(Self {
             _child: child,
-            to,
-            from: BufReader::new(from),
+            stdin: to,
+            stdout: BufReader::new(from),
             calls: 0,
             events: Vec::new(),
         })
     }
 
     /// Opens an empty tab in which everything that is said can be heard.
-    pub(crate) async fn tab(&mut self) -> Result<Tab> {
+    pub(crate) async fn open_tab(&mut self) -> Result<Tab> {
         let blank = json!({ "url": "about:blank" });
         let target = self.send(None, "Target.createTarget", blank).await?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -94,10 +94,10 @@ impl Chromium {
     }
 
     /// Goes to a page and waits until it has loaded.
-    pub(crate) async fn open(&mut self, tab: &Tab, url: &str) -> Result<()> {
+    pub(crate) async fn navigate(&mut self, tab: &Tab, url: &str) -> Result<()> {
         self.call(tab, "Page.navigate", json!({ "url": url }))
             .await?;
-        self.event(tab, "Page.loadEventFired").await
+        self.wait_event(tab, "Page.loadEventFired").await
     }
 
     /// What an expression evaluates to in the page; a promise is waited for.
@@ -112,7 +112,7 @@ impl Chromium {
     }
 
     /// Waits for the next event of this name.
-    pub(crate) async fn event(&mut self, tab: &Tab, method: &str) -> Result<()> {
+    pub(crate) async fn wait_event(&mut self, tab: &Tab, method: &str) -> Result<()> {
         let wanted = |it: &Value| it["method"] == method && it["sessionId"] == *tab.session;
         let heard = async {
             loop {
@@ -123,13 +123,13 @@ impl Chromium {
                 self.events.push(message);
             }
         };
-        timeout(PATIENCE, heard)
+        timeout(TIMEOUT, heard)
             .await
             .with_context(|| format!("chromium never said {method}"))?
     }
 
     /// Errors of scripts, of the console, of requests and of the content security policy so far.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    pub(crate) fn console_errors(&self) -> Vec<String> {
         let complaint = |event: &Value| {
             let (method, params) = (event["method"].as_str()?, &event["params"]);
             let bad = match method {
@@ -154,7 +154,7 @@ impl Chromium {
         }
         let mut bytes = serde_json::to_vec(&message)?;
         bytes.push(0);
-        self.to.write_all(&bytes).await?;
+        self.stdin.write_all(&bytes).await?;
         let answer = async {
             loop {
                 let message = self.receive().await?;
@@ -164,7 +164,7 @@ impl Chromium {
                 self.events.push(message);
             }
         };
-        let answer = timeout(PATIENCE, answer)
+        let answer = timeout(TIMEOUT, answer)
             .await
             .with_context(|| format!("chromium does not answer {method}"))??;
         match &answer["error"] {
@@ -175,7 +175,7 @@ impl Chromium {
 
     async fn receive(&mut self) -> Result<Value> {
         let mut bytes = Vec::new();
-        self.from.read_until(0, &mut bytes).await?;
+        self.stdout.read_until(0, &mut bytes).await?;
         if bytes.pop() != Some(0) {
             bail!("chromium ended; its words are in chromium.log");
         }

@@ -72,7 +72,7 @@ const VARIANTS: [(&str, &[&str]); 6] = [
 ];
 
 /// Values that are wrong, and the word of the complaint that leads to the mistake.
-const WRONG: [(&str, &str); 9] = [
+const INVALID_VALUES: [(&str, &str); 9] = [
     ("operators.tunel.enabled=true", "tunel"),
     ("operators.tunnel.replicas=0", "replicas"),
     ("operators.tunnel.replicas=two", "replicas"),
@@ -88,14 +88,14 @@ const WRONG: [(&str, &str); 9] = [
 ];
 
 /// Metrics that are not served before the first time that something went wrong.
-const QUIET: [&str; 4] = [
+const UNRENDERED_VALUES: [&str; 4] = [
     "aplomb_budget_throttled_total",
     "aplomb_conflicts_total",
     "aplomb_gateway_connections_refused_total",
     "aplomb_gateway_failures_total",
 ];
 
-pub(crate) fn lint(stage: &Stage) -> Result<()> {
+pub(crate) fn check_lint(stage: &Stage) -> Result<()> {
     for chart in ["charts/aplomb-crds", "charts/aplomb"] {
         let image = "image.repository=registry.example.com/aplomb";
         let mut args = vec!["lint", "--strict", chart];
@@ -108,7 +108,7 @@ pub(crate) fn lint(stage: &Stage) -> Result<()> {
 }
 
 /// The plain manifests and the definitions are made from the chart and from `aplomb crds`, and are up to date.
-pub(crate) fn plain() -> Result<()> {
+pub(crate) fn check_plain() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let programs = Binaries::find_or_build()?;
     let output = Command::new(root.join("tools/make/charts"))
@@ -121,7 +121,7 @@ pub(crate) fn plain() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn without_an_image(stage: &Stage) -> Result<()> {
+pub(crate) fn check_missing_image(stage: &Stage) -> Result<()> {
     let Err(error) = helm(&stage.plane, &["template", "aplomb", "charts/aplomb"]) else {
         bail!("it was rendered");
     };
@@ -130,8 +130,8 @@ pub(crate) fn without_an_image(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn refused(stage: &Stage) -> Result<()> {
-    for (value, word) in WRONG {
+pub(crate) fn check_refused_values(stage: &Stage) -> Result<()> {
+    for (value, word) in INVALID_VALUES {
         let Err(error) = rendered(&stage.plane, &[value]) else {
             bail!("{value} was accepted");
         };
@@ -140,12 +140,12 @@ pub(crate) fn refused(stage: &Stage) -> Result<()> {
         let (_, complaint) = said.split_once("Error: ").unwrap_or_default();
         ensure!(complaint.contains(word), "{value}: {complaint}");
     }
-    println!("        {} values", WRONG.len());
+    println!("        {} values", INVALID_VALUES.len());
     Ok(())
 }
 
 /// One right that nobody used and one call that was refused are both seen.
-pub(crate) fn accounting() -> Result<()> {
+pub(crate) fn check_values_documented() -> Result<()> {
     let used = Right::in_all("", "nodes", "patch");
     let idle = Right::in_all("", "nodes", "delete");
     let mut account = Account::default();
@@ -172,9 +172,9 @@ pub(crate) fn accounting() -> Result<()> {
 }
 
 /// Each variant is taken whole: nothing in it is unknown to the server, and a second time changes nothing.
-pub(crate) fn variants(stage: &Stage) -> Result<()> {
+pub(crate) fn check_variants(stage: &Stage) -> Result<()> {
     for kind in ["ServiceMonitor", "PrometheusRule"] {
-        stage.apply(&prometheus(kind))?;
+        stage.apply(&prometheus_crd(kind))?;
     }
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let definitions = ["template", "aplomb-crds", "charts/aplomb-crds"];
@@ -207,7 +207,7 @@ pub(crate) fn variants(stage: &Stage) -> Result<()> {
 }
 
 /// A kind of the Prometheus operator, as far as being accepted goes.
-fn prometheus(kind: &str) -> serde_json::Value {
+fn prometheus_crd(kind: &str) -> serde_json::Value {
     let one = kind.to_lowercase();
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
@@ -229,7 +229,7 @@ fn prometheus(kind: &str) -> serde_json::Value {
 }
 
 /// The ClusterRole of the release, which `view` gains.
-pub(crate) fn view(stage: &Stage) -> Result<()> {
+pub(crate) fn check_view_role(stage: &Stage) -> Result<()> {
     let label = "rbac.authorization.k8s.io/aggregate-to-view=true";
     let found = stage.kubectl(&["get", "clusterrole", "-o", "name", "-l", label])?;
     ensure!(found.contains("aplomb-view"), "{found}");
@@ -254,8 +254,8 @@ pub(crate) fn view(stage: &Stage) -> Result<()> {
 }
 
 /// Every metric that a query of the dashboard names is one that a process serves.
-pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
-    let served = stage.admins("/metrics").await?;
+pub(crate) async fn check_dashboard(stage: &Stage) -> Result<()> {
+    let served = stage.get_admin("/metrics").await?;
     let types = served
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
@@ -278,7 +278,7 @@ pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
             missing.insert(name);
         }
     }
-    missing.retain(|name| !QUIET.contains(name));
+    missing.retain(|name| !UNRENDERED_VALUES.contains(name));
     ensure!(missing.is_empty(), "nobody serves {missing:?}: {served:?}");
     println!("        {} metrics are served", served.len());
     Ok(())

@@ -11,9 +11,9 @@ use anyhow::{Result, ensure};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-const EVERY: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(60);
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhere\n";
+const REQUEST_INTERVAL: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhere\n";
 
 /// Starts a service that answers everything with 200; its port. It ends with the test.
 pub(crate) fn origin() -> Result<u16> {
@@ -24,7 +24,7 @@ pub(crate) fn origin() -> Result<u16> {
             thread::spawn(move || {
                 let mut head = [0; 4096];
                 let _read = stream.read(&mut head);
-                let _written = stream.write_all(ANSWER);
+                let _written = stream.write_all(RESPONSE);
             });
         }
     });
@@ -47,10 +47,10 @@ impl Traffic {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE);
+        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
         let client = client.build()?;
         let thread =
-            thread::spawn(move || runtime.block_on(flow(&client, &endpoints, hostname, stopped)));
+            thread::spawn(move || runtime.block_on(send_requests(&client, &endpoints, hostname, stopped)));
         Ok(Self { stop, thread })
     }
 
@@ -68,13 +68,13 @@ impl Traffic {
     }
 }
 
-async fn flow(
+async fn send_requests(
     client: &reqwest::Client,
     endpoints: &Endpoints,
     hostname: &str,
     mut stopped: oneshot::Receiver<()>,
 ) -> (usize, Vec<String>) {
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(REQUEST_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (mut sent, mut failed) = (0, Vec::new());
     loop {

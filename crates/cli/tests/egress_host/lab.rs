@@ -6,26 +6,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-const INSIDE: &str = "APLOMB_TEST_IN_NAMESPACE";
+const NAMESPACE_VARIABLE: &str = "APLOMB_TEST_IN_NAMESPACE";
 const LISTEN: &str = "127.0.0.1:9963";
 /// How long anything may take before the test gives up; it is waited for, not slept through.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Runs `body` in a network namespace of its own: this program again, with only `test`.
-pub(crate) fn inside(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(INSIDE).is_some() {
+pub(crate) fn in_namespace(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(NAMESPACE_VARIABLE).is_some() {
         return body();
     }
-    let Some(flags) = possible() else {
+    let Some(flags) = skip_reason() else {
         let why = "`unshare` cannot make a network namespace, or `ip` is missing";
-        return not_tried(test, why);
+        return report_skipped(test, why);
     };
     let own = std::env::current_exe().expect("a test binary");
     let ended = Command::new("unshare")
         .arg(flags)
         .arg(own)
         .args(["--exact", test, "--nocapture", "--test-threads", "1"])
-        .env(INSIDE, "1")
+        .env(NAMESPACE_VARIABLE, "1")
         .output()
         .expect("unshare runs");
     // Told only on failure: the inner harness counts its one test too, and `make test` counts lines.
@@ -35,7 +35,7 @@ pub(crate) fn inside(test: &str, body: impl FnOnce()) {
 }
 
 /// Says that a test cannot run here; a failure under CI.
-fn not_tried(test: &str, why: &str) {
+fn report_skipped(test: &str, why: &str) {
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
     // Not by a macro: the harness would keep what a test that passes says to itself.
     let loud = format!("!! {why}: NOTHING of egress-host was tried by {test}\n");
@@ -43,16 +43,16 @@ fn not_tried(test: &str, why: &str) {
 }
 
 /// As `inside`, where `setpriv` is needed besides.
-pub(crate) fn inside_with_setpriv(test: &str, body: impl FnOnce()) {
+pub(crate) fn in_namespace_with_setpriv(test: &str, body: impl FnOnce()) {
     let version = Command::new("setpriv").arg("--version").output();
     if !version.is_ok_and(|it| it.status.success()) {
-        return not_tried(test, "there is no `setpriv` (of util-linux)");
+        return report_skipped(test, "there is no `setpriv` (of util-linux)");
     }
-    inside(test, body);
+    in_namespace(test, body);
 }
 
 /// How a namespace can be made here, if at all.
-fn possible() -> Option<&'static str> {
+fn skip_reason() -> Option<&'static str> {
     let works = |flags: &&str| {
         let link = [
             "ip", "link", "add", "name", "near", "type", "veth", "peer", "name", "far",
@@ -84,11 +84,11 @@ pub(crate) struct Host {
 
 impl Host {
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        Self::start_by(&[], arguments)
+        Self::start_with(&[], arguments)
     }
 
     /// Starts it by another program.
-    pub(crate) fn start_by(by: &[&str], arguments: &[&str]) -> Self {
+    pub(crate) fn start_with(by: &[&str], arguments: &[&str]) -> Self {
         let mut words = by.to_vec();
         words.extend([env!("CARGO_BIN_EXE_aplomb"), "egress-host"]);
         words.extend(arguments);
@@ -104,15 +104,15 @@ impl Host {
             .spawn()
             .expect("it starts");
         let (send, lines) = channel();
-        follow(child.stdout.take().expect("piped"), send.clone());
-        follow(child.stderr.take().expect("piped"), send);
+        forward_lines(child.stdout.take().expect("piped"), send.clone());
+        forward_lines(child.stderr.take().expect("piped"), send);
         Self { child, lines }
     }
 
     /// Waits for a line that contains `text`.
-    pub(crate) fn until(&self, text: &str) {
+    pub(crate) fn wait_for(&self, text: &str) {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(TIMEOUT);
             let line = line.unwrap_or_else(|_| panic!("it never said {text:?}"));
             if line.contains(text) {
                 return;
@@ -122,7 +122,7 @@ impl Host {
 
     /// Asks its endpoint: status and body.
     #[allow(clippy::unused_self, reason = "there must be one to ask")]
-    pub(crate) fn ask(&self, path: &str) -> (u16, String) {
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(LISTEN).expect("it listens");
         let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("sent");
@@ -150,9 +150,9 @@ impl Host {
     }
 
     /// Waits for it to end by itself: all it said, and its exit code.
-    pub(crate) fn end(mut self) -> (String, Option<i32>) {
+    pub(crate) fn wait_exit(mut self) -> (String, Option<i32>) {
         let mut said = String::new();
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
             said.push_str(&line);
             said.push('\n');
         }
@@ -160,7 +160,7 @@ impl Host {
     }
 }
 
-fn follow(stream: impl Read + Send + 'static, send: Sender<String>) {
+fn forward_lines(stream: impl Read + Send + 'static, send: Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             eprintln!("    {line}");

@@ -5,20 +5,20 @@ use serde_json::{Value, json};
 const HOST: &str = include_str!("../../../../deploy/egress/host/daemonset.yaml");
 const POLICY: &str = include_str!("../../../../deploy/egress/samples/cilium-policy.yaml");
 
-fn objects(text: &str) -> Vec<Value> {
+fn parse_objects(text: &str) -> Vec<Value> {
     let documents = text.split("\n---\n");
     let read = |document| serde_saphyr::from_str(document).expect("YAML");
     documents.map(read).collect()
 }
 
-fn of_kind(kind: &str) -> Value {
-    let found = objects(HOST).into_iter().find(|it| it["kind"] == kind);
+fn object_of_kind(kind: &str) -> Value {
+    let found = parse_objects(HOST).into_iter().find(|it| it["kind"] == kind);
     found.unwrap_or_else(|| panic!("no {kind}"))
 }
 
 #[test]
 fn the_pods_have_net_admin_and_no_other_power() {
-    let pod = &of_kind("DaemonSet")["spec"]["template"]["spec"];
+    let pod = &object_of_kind("DaemonSet")["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
     let held = json!({
         "allowPrivilegeEscalation": false,
@@ -38,7 +38,7 @@ fn the_pods_have_net_admin_and_no_other_power() {
 
 #[test]
 fn the_account_may_read_stable_egresses_and_nothing_else() {
-    let rules = &of_kind("ClusterRole")["rules"];
+    let rules = &object_of_kind("ClusterRole")["rules"];
     let read = json!([{
         "apiGroups": ["aplomb.dev"],
         "resources": ["stableegresses"],
@@ -49,9 +49,9 @@ fn the_account_may_read_stable_egresses_and_nothing_else() {
 
 #[test]
 fn the_policy_chooses_the_node_that_the_operator_labels() {
-    let policy = &objects(POLICY)[0]["spec"]["egressGateway"];
+    let policy = &parse_objects(POLICY)[0]["spec"]["egressGateway"];
     let gateway = aplomb_api::egress::labels::GATEWAY;
     assert_eq!(policy["nodeSelector"]["matchLabels"][gateway], "web");
-    let arguments = &of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"];
+    let arguments = &object_of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"];
     assert_eq!(arguments, &json!(["egress-host", "--stable-egress=web"]));
 }

@@ -9,8 +9,8 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config, CustomResourceExt};
 use serde_json::json;
 
-use super::lab::{Host, inside, ip};
-use super::{addresses, node};
+use super::lab::{Host, in_namespace, ip};
+use super::{addresses, set_up_node};
 
 async fn client(file: &str) -> Client {
     let read = Kubeconfig::read_from(file).expect("the box wrote it");
@@ -29,7 +29,7 @@ async fn install(client: &Client) {
     established.await.expect("established");
 }
 
-async fn say(client: &Client, ip: &str) {
+async fn set_status(client: &Client, ip: &str) {
     let all: Api<StableEgress> = Api::all(client.clone());
     let status = json!({"status": {
         "ip": ip, "activeWasCandidate": false, "candidates": {"total": 0, "ready": 0},
@@ -39,13 +39,13 @@ async fn say(client: &Client, ip: &str) {
     said.expect("its status");
 }
 
-async fn walk() {
+async fn follow_egress_address() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("kubeconfig");
     let file = file.to_str().expect("text");
     let program = env!("CARGO_BIN_EXE_aplomb");
     let cluster = Host::run(&[program, "box", "--kubeconfig", file]);
-    cluster.until("ready ");
+    cluster.wait_for("ready ");
     let client = client(file).await;
     install(&client).await;
     let office = json!({
@@ -58,32 +58,32 @@ async fn walk() {
         .await
         .expect("made");
     let host = Host::start(&["--stable-egress", "office", "--kubeconfig", file]);
-    host.until("does not say its address yet");
-    assert_eq!(host.ask("/readyz").0, 503);
-    say(&client, "203.0.113.7").await;
-    host.until("Node is prepared");
+    host.wait_for("does not say its address yet");
+    assert_eq!(host.get("/readyz").0, 503);
+    set_status(&client, "203.0.113.7").await;
+    host.wait_for("Node is prepared");
     assert!(addresses().contains("203.0.113.7/32"));
-    say(&client, "203.0.113.8").await;
-    host.until("Added the default route");
-    host.until("Node is prepared");
+    set_status(&client, "203.0.113.8").await;
+    host.wait_for("Added the default route");
+    host.wait_for("Node is prepared");
     assert!(addresses().contains("203.0.113.8/32"));
     assert!(!addresses().contains("203.0.113.7"));
     assert_eq!(cluster.stop("KILL"), None);
-    assert_eq!(host.ask("/readyz").0, 200, "without a cluster too");
+    assert_eq!(host.get("/readyz").0, 200, "without a cluster too");
     assert_eq!(host.stop("TERM"), Some(0));
     assert!(!ip("rule").contains("203.0.113."));
 }
 
 #[test]
 fn the_address_of_a_stable_egress_is_followed() {
-    inside("names::the_address_of_a_stable_egress_is_followed", || {
-        node();
+    in_namespace("names::the_address_of_a_stable_egress_is_followed", || {
+        set_up_node();
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .expect("the first");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        runtime.expect("a runtime").block_on(walk());
+        runtime.expect("a runtime").block_on(follow_egress_address());
     });
 }

@@ -13,7 +13,7 @@ pub(crate) const NODES: [(&str, u64); 3] =
     [("gateway-a", 101), ("gateway-b", 102), ("gateway-c", 103)];
 
 /// The server of a node.
-pub(crate) fn server(node: &str) -> u64 {
+pub(crate) fn server_id(node: &str) -> u64 {
     let found = NODES.iter().find(|(name, _)| *name == node);
     found.map_or(0, |(_, server)| *server)
 }
@@ -24,17 +24,17 @@ pub(crate) fn node(name: &str) -> Value {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": { "name": name, "labels": { "egress.aplomb.dev/candidate": "web" } },
-        "spec": { "providerID": format!("hcloud://{}", server(name)) },
+        "spec": { "providerID": format!("hcloud://{}", server_id(name)) },
     })
 }
 
 /// The address of a node: loopback, one each.
-pub(crate) fn address(name: &str) -> String {
-    format!("127.0.0.{}", server(name))
+pub(crate) fn node_address(name: &str) -> String {
+    format!("127.0.0.{}", server_id(name))
 }
 
 /// What a kubelet says of a node.
-pub(crate) fn ready(name: &str, status: &str) -> Value {
+pub(crate) fn ready_status(name: &str, status: &str) -> Value {
     let now = "2026-01-01T00:00:00Z";
     json!({ "status": {
         "conditions": [{
@@ -45,7 +45,7 @@ pub(crate) fn ready(name: &str, status: &str) -> Value {
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }],
-        "addresses": [{ "type": "InternalIP", "address": address(name) }],
+        "addresses": [{ "type": "InternalIP", "address": node_address(name) }],
     } })
 }
 

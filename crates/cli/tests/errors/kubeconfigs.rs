@@ -7,36 +7,36 @@ use serde_json::{Value, json};
 use crate::boxed::Boxed;
 
 /// The box's own, changed.
-pub(crate) fn changed(server: &Boxed, name: &str, change: impl FnOnce(&mut Value)) -> String {
+pub(crate) fn edited(server: &Boxed, name: &str, change: impl FnOnce(&mut Value)) -> String {
     let right = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
     let mut value: Value = serde_saphyr::from_str(&right).expect("YAML");
     change(&mut value);
-    written(server, name, &value.to_string())
+    write_kubeconfig(server, name, &value.to_string())
 }
 
 /// Another server at `address`.
-pub(crate) fn at(server: &Boxed, name: &str, address: &str) -> String {
-    changed(server, name, |it| {
+pub(crate) fn with_server(server: &Boxed, name: &str, address: &str) -> String {
+    edited(server, name, |it| {
         it["clusters"][0]["cluster"]["server"] = json!(address)
     })
 }
 
 /// A user who may do nothing.
-pub(crate) fn of_nobody(server: &Boxed) -> String {
-    changed(server, "nobody", |it| {
+pub(crate) fn with_unknown_user(server: &Boxed) -> String {
+    edited(server, "nobody", |it| {
         it["users"][0]["user"]["as"] = json!("nobody")
     })
 }
 
 /// A token that nobody knows.
-pub(crate) fn of_stranger(server: &Boxed) -> String {
-    changed(server, "stranger", |it| {
+pub(crate) fn with_unauthorized_user(server: &Boxed) -> String {
+    edited(server, "stranger", |it| {
         it["users"][0]["user"]["token"] = json!("not-a-token")
     })
 }
 
 /// A file with this text.
-pub(crate) fn written(server: &Boxed, name: &str, text: &str) -> String {
+pub(crate) fn write_kubeconfig(server: &Boxed, name: &str, text: &str) -> String {
     let file: PathBuf = server.dir().join(name);
     std::fs::write(&file, text).expect("a file");
     file.to_str().expect("a path").to_owned()

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-const THEN: &str = "2026-01-01T00:00:00Z";
-const THEN_MICRO: &str = "2026-01-01T00:00:00.000000Z";
+const CREATED: &str = "2026-01-01T00:00:00Z";
+const CREATED_MICRO: &str = "2026-01-01T00:00:00.000000Z";
 
 /// Plural, whole object, and the status to give it.
 pub(crate) type Fixture = (&'static str, Value, Value);
@@ -19,10 +19,10 @@ fn tunnels() -> Vec<Fixture> {
     let told =
         json!({ "hostname": "app.example.com", "connector": "laptop", "conditions": [offline] });
     let quiet = condition("Online", "Unknown", "Quiet");
-    let seen = json!({ "lastSeen": THEN_MICRO, "conditions": [quiet] });
+    let seen = json!({ "lastSeen": CREATED_MICRO, "conditions": [quiet] });
     vec![
-        ("httpproxies", of("HTTPProxy", "app", &tunnel), told),
-        ("connectors", of("Connector", "laptop", &json!({})), seen),
+        ("httpproxies", object_fixture("HTTPProxy", "app", &tunnel), told),
+        ("connectors", object_fixture("Connector", "laptop", &json!({})), seen),
     ]
 }
 
@@ -30,20 +30,20 @@ fn infrastructure() -> Vec<Fixture> {
     let class = json!({ "domain": "abroad.example.com" });
     let replica = json!({
         "listen": "192.0.2.1:80", "endpointID": "ab".repeat(32), "leaseDurationSeconds": 15,
-        "tunnels": 3, "renewTime": THEN_MICRO,
+        "tunnels": 3, "renewTime": CREATED_MICRO,
     });
     let claim = json!({ "claimant": { "namespace": "default", "name": "app", "uid": "1" } });
     let (classes, replicas, claims) = ("connectorclasses", "gatewayreplicas", "hostnameclaims");
     vec![
-        (classes, of("ConnectorClass", "abroad", &class), Value::Null),
+        (classes, object_fixture("ConnectorClass", "abroad", &class), Value::Null),
         (
             replicas,
-            of("GatewayReplica", "gateway-1", &replica),
+            object_fixture("GatewayReplica", "gateway-1", &replica),
             Value::Null,
         ),
         (
             claims,
-            of("HostnameClaim", "app.example.com", &claim),
+            object_fixture("HostnameClaim", "app.example.com", &claim),
             Value::Null,
         ),
     ]
@@ -63,12 +63,12 @@ fn coder() -> Vec<Fixture> {
     vec![
         (
             "coderprovisioners",
-            of("CoderProvisioner", "on-prem", &daemons),
+            object_fixture("CoderProvisioner", "on-prem", &daemons),
             running,
         ),
         (
             "coderworkspaceproxies",
-            of("CoderWorkspaceProxy", "eu", &proxy),
+            object_fixture("CoderWorkspaceProxy", "eu", &proxy),
             told,
         ),
     ]
@@ -81,11 +81,11 @@ fn egress() -> Vec<Fixture> {
         "ip": "192.0.2.7", "activeNode": "gateway-a", "conditions": [condition("Ready", "True", "Routed")],
         "candidates": { "ready": 2, "total": 2 },
     });
-    vec![("stableegresses", of("StableEgress", "web", &spec), told)]
+    vec![("stableegresses", object_fixture("StableEgress", "web", &spec), told)]
 }
 
 /// Another of the same kind that says nothing of itself.
-pub(crate) fn bare(object: &Value) -> Value {
+pub(crate) fn without_status(object: &Value) -> Value {
     let mut bare = object.clone();
     let name = object["metadata"]["name"].as_str().expect("a name");
     let other = match name.split_once('.') {
@@ -97,10 +97,10 @@ pub(crate) fn bare(object: &Value) -> Value {
     bare
 }
 
-fn of(kind: &str, name: &str, spec: &Value) -> Value {
+fn object_fixture(kind: &str, name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "aplomb.dev/v1alpha1", "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
 fn condition(type_: &str, status: &str, reason: &str) -> Value {
-    json!({ "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": THEN })
+    json!({ "type": type_, "status": status, "reason": reason, "message": "", "lastTransitionTime": CREATED })
 }

@@ -21,7 +21,7 @@ fn aplomb(args: &[&str], environment: &[(&str, &str)]) -> Result<Output> {
 }
 
 /// The flags of `aplomb run --help`, each with its environment name.
-fn flags() -> Result<BTreeMap<String, Option<String>>> {
+fn documented_flags() -> Result<BTreeMap<String, Option<String>>> {
     let help = String::from_utf8(aplomb(&["run", "--help"], &[])?.stdout)?;
     let mut flags = BTreeMap::new();
     let mut last = String::new();
@@ -43,7 +43,7 @@ fn flags() -> Result<BTreeMap<String, Option<String>>> {
 }
 
 /// Something that the flag takes and that is not its default.
-fn value(flag: &str, file: &str) -> Result<String> {
+fn sample_value(flag: &str, file: &str) -> Result<String> {
     Ok(match flag {
         "--kubeconfig" | "--hetzner-token-file" => file.to_owned(),
         "--domain" => "other.example.com".to_owned(),
@@ -57,7 +57,7 @@ fn value(flag: &str, file: &str) -> Result<String> {
     })
 }
 
-fn config(more: &[&str], environment: &[(&str, &str)]) -> Result<Value> {
+fn print_config(more: &[&str], environment: &[(&str, &str)]) -> Result<Value> {
     let args = [
         &["run", "tunnel", "coder", "egress", "--print-config"],
         more,
@@ -71,23 +71,23 @@ fn config(more: &[&str], environment: &[(&str, &str)]) -> Result<Value> {
 }
 
 /// Every flag has an environment name, and both ways come to the same.
-pub(crate) fn environment(dir: &Path) -> Result<()> {
+pub(crate) fn check_environment(dir: &Path) -> Result<()> {
     let file = dir.join("a-file");
     std::fs::write(&file, "x")?;
     let file = file.to_str().context("a path")?;
     // The identity has the process in it, unless it is given.
     let same = ("APLOMB_IDENTITY", "same");
-    let plain = config(&[], &[same])?;
+    let plain = print_config(&[], &[same])?;
     let mut seen = 0;
-    for (flag, name) in flags()? {
+    for (flag, name) in documented_flags()? {
         // What is shown and how is no setting; NO_COLOR is the environment's word for the last.
         if ["--help", "--print-config", "--color"].contains(&&*flag) {
             continue;
         }
         let name = name.with_context(|| format!("{flag} has no environment name"))?;
-        let value = value(&flag, file)?;
-        let by_flag = config(&[&flag, &value], &[same])?;
-        let by_name = config(&[], &[same, (&name, &value)])?;
+        let value = sample_value(&flag, file)?;
+        let by_flag = print_config(&[&flag, &value], &[same])?;
+        let by_name = print_config(&[], &[same, (&name, &value)])?;
         ensure!(by_flag == by_name, "{flag} and {name} differ");
         ensure!(by_flag != plain, "--print-config does not show {flag}");
         seen += 1;
@@ -98,7 +98,7 @@ pub(crate) fn environment(dir: &Path) -> Result<()> {
 }
 
 /// An admin address that somebody has: one line, and 2.
-pub(crate) fn address_in_use(stage: &Stage) -> Result<()> {
+pub(crate) fn check_address_in_use(stage: &Stage) -> Result<()> {
     let taken = TcpListener::bind("127.0.0.1:0")?;
     let address = taken.local_addr()?.to_string();
     let kubeconfig = stage.server.kubeconfig.to_str().context("a path")?;

@@ -51,7 +51,7 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     }
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let project = include_str!("../../../../deploy/egress/samples/hetzner.json");
-    stage.tell(&stage.hetzner, "/_sim/state", project).await?;
+    stage.post_simulator(&stage.hetzner, "/_sim/state", project).await?;
     let token = format!("--from-literal=token={:064}", 7);
     let secret = ["create", "secret", "generic"];
     let hcloud = ["hcloud", "-n", "aplomb-system", &token];
@@ -60,14 +60,14 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&[&secret[..], &coder].concat())?;
     let servers = format!("coder.aplomb.dev/servers={}", stage.coderd);
     stage.kubectl(&["annotate", "secret", "coder-token", &servers])?;
-    stage.connect()?;
-    for object in objects(stage)? {
+    stage.start_agent()?;
+    for object in object_paths(stage)? {
         stage.server.kubectl(&["create", "-f", "-"], &object)?;
     }
     Ok(())
 }
 
-fn objects(stage: &Stage) -> Result<[String; 3]> {
+fn object_paths(stage: &Stage) -> Result<[String; 3]> {
     let provisioner = include_str!("../../../../deploy/coder/samples/provisioner.yaml");
     let egress = include_str!("../../../../deploy/egress/samples/minimal.yaml");
     Ok([
@@ -90,7 +90,7 @@ pub(crate) fn tunnel(stage: &Stage, name: &str, hostname: &str) -> Value {
 }
 
 /// Asks something else of every operator: another hostname, another key, another node.
-pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
+pub(crate) fn change_objects(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
     let old = wanted.node();
     wanted.changes += 1;
     let hostnames = json!({ "spec": { "hostnames": [wanted.hostname()] } }).to_string();
@@ -104,22 +104,22 @@ pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
 }
 
 /// Waits until every operator has done what was asked for; says how long each took from now.
-pub(crate) async fn converged(
+pub(crate) async fn wait_converged(
     stage: &Stage,
     wanted: Wanted,
 ) -> Result<Vec<(&'static str, Duration)>> {
-    let tunnel = stage.eventually("the tunnel is proven", async || {
+    let tunnel = stage.wait_until("the tunnel is proven", async || {
         let it = stage.server.get(TUNNEL).await?;
         let named = it["spec"]["hostnames"][0] == json!(wanted.hostname());
         Ok(named && is_ready(&it))
     });
-    let coder = stage.eventually("the key is replaced", async || {
+    let coder = stage.wait_until("the key is replaced", async || {
         let it = stage.server.get(PROVISIONER).await?;
         let uid = it["metadata"]["uid"].as_str().unwrap_or_default();
         let named = it["status"]["provisionerKeyName"] == json!(wanted.key(uid));
         Ok(named && is_ready(&it))
     });
-    let egress = stage.eventually("the address has moved", async || {
+    let egress = stage.wait_until("the address has moved", async || {
         let it = stage.server.get(EGRESS).await?;
         let there = it["status"]["activeNode"] == json!(wanted.node());
         Ok(there && is_ready(&it))
@@ -146,8 +146,8 @@ pub(crate) fn is_ready(object: &Value) -> bool {
 }
 
 /// The floating IP's server must be the one of the node that the status names.
-pub(crate) async fn holder(stage: &Stage) -> Result<u64> {
-    let state = stage.sim(&stage.hetzner, "/_sim/state").await?;
+pub(crate) async fn assigned_server(stage: &Stage) -> Result<u64> {
+    let state = stage.get_simulator(&stage.hetzner, "/_sim/state").await?;
     state["floating_ips"][0]["server"]
         .as_u64()
         .context("the floating IP is on no server")

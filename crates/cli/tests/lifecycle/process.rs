@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
 
 /// How long one that was started or asked to end is waited for; to end it has promised two seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -46,8 +46,8 @@ impl Process {
     }
 
     /// The address that it prints when it serves.
-    pub(crate) async fn ready(&mut self) -> Result<String> {
-        let end = Instant::now() + PATIENCE;
+    pub(crate) async fn wait_ready(&mut self) -> Result<String> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             let said = fs::read_to_string(&self.out)?;
             if let Some(address) = said.lines().find_map(|line| line.strip_prefix("ready ")) {
@@ -69,19 +69,19 @@ impl Process {
         let (began, id) = (Instant::now(), self.child.id().to_string());
         let asked = Command::new("kill").args(["-TERM", &id]).status()?;
         ensure!(asked.success(), "kill -TERM {}: {asked}", self.name);
-        let status = self.ended(began).await?;
+        let status = self.wait_exit(began).await?;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(began.elapsed())
     }
 
-    async fn ended(&mut self, began: Instant) -> Result<ExitStatus> {
-        while began.elapsed() < PATIENCE {
+    async fn wait_exit(&mut self, began: Instant) -> Result<ExitStatus> {
+        while began.elapsed() < TIMEOUT {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
             sleep(Duration::from_millis(5)).await;
         }
-        bail!("{} has not ended within {PATIENCE:?}", self.name)
+        bail!("{} has not ended within {TIMEOUT:?}", self.name)
     }
 
     /// Ends it without asking.

@@ -13,13 +13,13 @@ use serde_json::Value;
 use crate::process::Process;
 
 /// What keeps the server alive.
-enum Kept {
+enum ServerProcess {
     Box(#[expect(dead_code, reason = "it is held, not asked")] Process),
     Real(#[expect(dead_code, reason = "it is held, not asked")] Box<ControlPlane>),
 }
 
 pub(crate) struct Server {
-    _kept: Kept,
+    _process: ServerProcess,
     kubectl: PathBuf,
     client: kube::Client,
     pub(crate) kubeconfig: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn boxed(dir: &Path) -> Result<Self> {
+    pub(crate) async fn start_box(dir: &Path) -> Result<Self> {
         let (kubeconfig, audit) = (dir.join("kubeconfig"), dir.join("audit.log"));
         let args = [
             "box",
@@ -39,26 +39,26 @@ impl Server {
             audit.to_str().context("a path")?,
         ];
         let mut process = Process::aplomb(dir, "box", &args)?;
-        process.ready().await?;
-        Self::of(Kept::Box(process), kubeconfig, audit).await
+        process.wait_ready().await?;
+        Self::connect_to(ServerProcess::Box(process), kubeconfig, audit).await
     }
 
-    pub(crate) async fn real() -> Result<Self> {
+    pub(crate) async fn start_real() -> Result<Self> {
         let options = Options {
             audit_log: true,
             ..Options::with_garbage_collection()
         };
         let plane = ControlPlane::start(options).await?;
         let (kubeconfig, audit) = (plane.kubeconfig_path(), plane.audit_log());
-        Self::of(Kept::Real(Box::new(plane)), kubeconfig, audit).await
+        Self::connect_to(ServerProcess::Real(Box::new(plane)), kubeconfig, audit).await
     }
 
-    async fn of(kept: Kept, kubeconfig: PathBuf, audit: PathBuf) -> Result<Self> {
+    async fn connect_to(kept: ServerProcess, kubeconfig: PathBuf, audit: PathBuf) -> Result<Self> {
         let read = Kubeconfig::read_from(&kubeconfig)?;
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(read, &options).await?;
         Ok(Self {
-            _kept: kept,
+            _process: kept,
             kubectl: Binaries::find()?.path(Program::Kubectl).to_owned(),
             client: aplomb::client(config)?,
             kubeconfig,
@@ -97,7 +97,7 @@ impl Server {
     }
 
     /// Every request that was answered so far, as audit.k8s.io/v1 events.
-    pub(crate) fn audit(&self) -> Result<Vec<Value>> {
+    pub(crate) fn audit_entries(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(&self.audit)?;
         let lines = text.lines();
         Ok(lines

@@ -20,20 +20,20 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 /// Its name as a field manager.
-pub(crate) const RIVAL: &str = "rival";
+pub(crate) const RIVAL_MANAGER: &str = "rival";
 
 pub(crate) struct Storm {
     /// Serves for as long as it is kept.
     _served: JoinSet<()>,
-    left: Arc<AtomicU32>,
+    remaining: Arc<AtomicU32>,
 }
 
 impl Storm {
     /// Outruns the first `times` writes of the status of `object`; `kubeconfig` is written for whoever is outrun.
-    pub(crate) async fn brew(right: &Path, kubeconfig: &Path, object: &str, times: u32) -> Self {
+    pub(crate) async fn start(right: &Path, kubeconfig: &Path, object: &str, times: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        redirect(right, kubeconfig, &format!("http://{address}"));
+        write_kubeconfig(right, kubeconfig, &format!("http://{address}"));
         let left = Arc::new(AtomicU32::new(times));
         let rival = Rival {
             client: client(right).await,
@@ -44,13 +44,13 @@ impl Storm {
         served.spawn(serve(listener, Arc::new(rival)));
         Self {
             _served: served,
-            left,
+            remaining: left,
         }
     }
 
     /// How many writes it has yet to outrun.
-    pub(crate) fn left(&self) -> u32 {
-        self.left.load(Ordering::SeqCst)
+    pub(crate) fn remaining(&self) -> u32 {
+        self.remaining.load(Ordering::SeqCst)
     }
 }
 
@@ -68,7 +68,7 @@ async fn serve(listener: TcpListener, rival: Arc<Rival>) {
         connections.spawn(async move {
             let service = service_fn(move |request| {
                 let rival = rival.clone();
-                async move { Ok::<_, Infallible>(rival.pass(request).await) }
+                async move { Ok::<_, Infallible>(rival.forward(request).await) }
             });
             let builder = auto::Builder::new(TokioExecutor::new());
             // Whoever goes away in the middle of an answer is not missed.
@@ -82,12 +82,12 @@ async fn serve(listener: TcpListener, rival: Arc<Rival>) {
 }
 
 impl Rival {
-    async fn pass(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn forward(&self, request: Request<Incoming>) -> Response<Body> {
         let (mut head, body) = request.into_parts();
         let mut body = body.collect().await.expect("a body").to_bytes();
         let wanted = format!("{}/status", self.object);
-        if head.method == http::Method::PATCH && head.uri.path() == wanted && self.take() {
-            body = self.outrun(&body).await.into();
+        if head.method == http::Method::PATCH && head.uri.path() == wanted && self.take_conflict() {
+            body = self.write_first(&body).await.into();
         }
         head.headers.remove(http::header::HOST);
         head.headers.remove(http::header::CONTENT_LENGTH);
@@ -95,7 +95,7 @@ impl Rival {
         self.client.send(request).await.expect("the box answers")
     }
 
-    fn take(&self) -> bool {
+    fn take_conflict(&self) -> bool {
         let less = |left: u32| left.checked_sub(1);
         self.left
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
@@ -103,13 +103,13 @@ impl Rival {
     }
 
     /// Writes first, and ties the other's write to the version from before.
-    async fn outrun(&self, body: &[u8]) -> Vec<u8> {
+    async fn write_first(&self, body: &[u8]) -> Vec<u8> {
         let read = Request::get(&self.object)
             .body(Vec::new())
             .expect("a request");
         let before: Value = self.client.request(read).await.expect("the object");
         let note = json!({ "metadata": { "annotations": { "example.com/turn": self.left.load(Ordering::SeqCst).to_string() } } });
-        let path = format!("{}?fieldManager={RIVAL}", self.object);
+        let path = format!("{}?fieldManager={RIVAL_MANAGER}", self.object);
         let write = Request::patch(path).header("content-type", "application/merge-patch+json");
         let write = write
             .body(note.to_string().into_bytes())
@@ -131,7 +131,7 @@ async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(config.expect("a context")).expect("a client")
 }
 
-fn redirect(right: &Path, kubeconfig: &Path, server: &str) {
+fn write_kubeconfig(right: &Path, kubeconfig: &Path, server: &str) {
     let text = std::fs::read_to_string(right).expect("a kubeconfig");
     let mut value: Value = serde_saphyr::from_str(&text).expect("YAML");
     value["clusters"][0]["cluster"]["server"] = server.into();

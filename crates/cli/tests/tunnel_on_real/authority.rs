@@ -23,7 +23,7 @@ pub(crate) struct Issued {
 
 impl Issued {
     /// For a server that presents it.
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) struct Curl {
 
 /// What came back.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CurlResponse {
     pub(crate) status: u16,
     /// 1.1 or 2.
     pub(crate) version: String,
@@ -20,7 +20,7 @@ pub(crate) struct Answer {
     head: String,
 }
 
-impl Answer {
+impl CurlResponse {
     /// The value of a header, or nothing.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
@@ -29,7 +29,7 @@ impl Answer {
     }
 
     /// It has this status and this `X-Aplomb-Reason`.
-    pub(crate) fn is(&self, status: u16, reason: &str) -> Result<()> {
+    pub(crate) fn expect(&self, status: u16, reason: &str) -> Result<()> {
         let said = (self.status, self.header("x-aplomb-reason"));
         ensure!(
             said == (status, reason),
@@ -47,7 +47,7 @@ impl Curl {
 
     /// `https://hostname/path`, trusting nothing but the authority in this file.
     pub(crate) fn https(listener: &str, hostname: &str, path: &str, authority: &str) -> Self {
-        Self::new("https", listener, hostname, path).with(&["--cacert", authority])
+        Self::new("https", listener, hostname, path).with_args(&["--cacert", authority])
     }
 
     fn new(scheme: &str, listener: &str, hostname: &str, path: &str) -> Self {
@@ -59,7 +59,7 @@ impl Curl {
         Self { args, url }
     }
 
-    pub(crate) fn with(mut self, args: &[&str]) -> Self {
+    pub(crate) fn with_args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
         self
     }
@@ -72,28 +72,28 @@ impl Curl {
     }
 
     /// Runs it to its end; an answer of any status is an answer.
-    pub(crate) fn answer(self) -> Result<Answer> {
+    pub(crate) fn send(self) -> Result<CurlResponse> {
         let format = ["-D", "-", "-w", "\n%{http_code} %{http_version}"];
-        let output = self.with(&format).command().output()?;
+        let output = self.with_args(&format).command().output()?;
         parse(&output)
     }
 
     /// The body of a 200.
-    pub(crate) fn body(self) -> Result<String> {
-        let answer = self.answer()?;
+    pub(crate) fn fetch_body(self) -> Result<String> {
+        let answer = self.send()?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok(answer.body)
     }
 }
 
-fn parse(output: &Output) -> Result<Answer> {
+fn parse(output: &Output) -> Result<CurlResponse> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "curl: {}", said.trim());
     let text = String::from_utf8_lossy(&output.stdout);
     let (text, end) = text.rsplit_once('\n').context("curl said nothing")?;
     let (status, version) = end.split_once(' ').context("curl said no status")?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
-    Ok(Answer {
+    Ok(CurlResponse {
         status: status.parse()?,
         version: version.to_owned(),
         body: body.to_owned(),

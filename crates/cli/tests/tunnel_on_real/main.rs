@@ -17,7 +17,7 @@ mod crashes;
 mod curl;
 mod fixtures;
 mod gateways;
-mod guards;
+mod isolation;
 #[path = "../common/helm.rs"]
 mod helm;
 mod idle;
@@ -26,12 +26,12 @@ mod install;
 mod kubectl;
 mod leases;
 mod listener;
-mod looks;
-mod many;
+mod cli_output;
+mod scale;
 mod origin;
 mod origins;
 mod peer;
-mod plain;
+mod connector_only;
 mod prober;
 mod process;
 mod protocols;
@@ -48,9 +48,9 @@ use process::Process;
 use stage::Stage;
 
 /// The namespace of most tests, the agent there, and what is behind it.
-pub(crate) const HOME: &str = "home";
+pub(crate) const TENANT: &str = "home";
 /// An agent without an HTTPProxy of its own.
-pub(crate) const ALONE: &str = "--connector-only";
+pub(crate) const CONNECTOR_ONLY: &str = "--connector-only";
 
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -59,7 +59,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn note(&mut self, what: &str, outcome: Result<()>) {
+    pub(crate) fn record(&mut self, what: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -74,13 +74,13 @@ impl Tally {
 }
 
 /// What the acts share: a stage on which everything runs, and an agent with its origin.
-pub(crate) struct Play {
+pub(crate) struct TestRun {
     pub(crate) stage: Stage,
     pub(crate) origin: Origin,
     pub(crate) agent: Process,
 }
 
-impl Play {
+impl TestRun {
     /// http://localhost:PORT of the origin.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://localhost:{}", self.origin.port)
@@ -97,19 +97,19 @@ async fn main() -> Result<ExitCode> {
         .filter(|arg| !arg.starts_with('-'))
         .collect();
     let mut tally = Tally::default();
-    let mut stage = Stage::set().await?;
-    let play = match install::act(&mut stage, &mut tally).await {
+    let mut stage = Stage::set_up().await?;
+    let play = match install::run(&mut stage, &mut tally).await {
         Ok((origin, agent)) => {
-            let mut play = Play {
+            let mut play = TestRun {
                 stage,
                 origin,
                 agent,
             };
-            perform(&mut play, &mut tally, &acts, long).await;
+            run_acts(&mut play, &mut tally, &acts, long).await;
             play.stage
         }
         Err(error) => {
-            tally.note("the stage is set", Err(error));
+            tally.record("the stage is set", Err(error));
             stage
         }
     };
@@ -121,52 +121,52 @@ async fn main() -> Result<ExitCode> {
 }
 
 /// Every act, or those that were asked for.
-async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) {
+async fn run_acts(play: &mut TestRun, tally: &mut Tally, acts: &[&str], long: bool) {
     let wanted = |act: &str| acts.is_empty() || acts.contains(&act);
     if wanted("connect") {
-        connect::act(play, tally).await;
+        connect::run(play, tally).await;
     }
     if wanted("looks") {
-        looks::act(play, tally).await;
+        cli_output::run(play, tally).await;
     }
     if wanted("protocols") {
-        protocols::act(play, tally).await;
+        protocols::run(play, tally).await;
     }
     if wanted("origins") {
-        origins::act(play, tally).await;
+        origins::run(play, tally).await;
     }
     if wanted("listener") {
-        listener::act(play, tally).await;
+        listener::run(play, tally).await;
     }
     if wanted("changes") {
-        changes::act(play, tally).await;
+        changes::run(play, tally).await;
     }
     if wanted("guards") {
-        guards::act(play, tally).await;
+        isolation::run(play, tally).await;
     }
     if wanted("plain") {
-        plain::act(play, tally).await;
+        connector_only::run(play, tally).await;
     }
     if wanted("leases") {
-        leases::act(play, tally).await;
+        leases::run(play, tally).await;
     }
     if wanted("many") {
-        many::act(play, tally).await;
+        scale::run(play, tally).await;
     }
     if wanted("crashes") {
-        crashes::act(play, tally).await;
+        crashes::run(play, tally).await;
     }
     if wanted("gateways") {
-        gateways::act(play, tally).await;
+        gateways::run(play, tally).await;
     }
     if long && wanted("idle") {
-        idle::act(play, tally).await;
+        idle::run(play, tally).await;
     }
-    tally.note(
+    tally.record(
         "nothing was forbidden, nothing conflicted",
-        audit::clean(&play.stage),
+        audit::check_no_conflicts(&play.stage),
     );
     if acts.is_empty() {
-        tally.note("no right is missing or unused", audit::settle(&play.stage));
+        tally.record("no right is missing or unused", audit::check_rights(&play.stage));
     }
 }

@@ -37,8 +37,8 @@ struct Held {
 }
 
 impl Held {
-    async fn pass(&self) {
-        let _waits = Waits::begin(&self.waiting);
+    async fn wait(&self) {
+        let _waits = Waits::new(&self.waiting);
         if let Ok(passed) = self.gate.acquire().await {
             passed.forget();
         }
@@ -49,7 +49,7 @@ impl Held {
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
+    fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
@@ -68,12 +68,12 @@ impl Origin {
     }
 
     /// The same on a given port: a service that was gone is back.
-    pub(crate) fn again(port: u16, name: &'static str) -> Result<Self> {
+    pub(crate) fn restart(port: u16, name: &'static str) -> Result<Self> {
         Self::serve(SocketAddr::from(([127, 0, 0, 1], port)), name, None)
     }
 
     /// Serves https.
-    pub(crate) fn tls(name: &'static str, config: Arc<ServerConfig>) -> Result<Self> {
+    pub(crate) fn start_tls(name: &'static str, config: Arc<ServerConfig>) -> Result<Self> {
         Self::serve("127.0.0.1:0".parse()?, name, Some(config.into()))
     }
 
@@ -109,7 +109,7 @@ impl Origin {
     }
 
     /// How many answers wait to be let go on.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn waiting_requests(&self) -> usize {
         self.held.waiting.load(Ordering::SeqCst)
     }
 
@@ -153,10 +153,10 @@ async fn accept(
         let (tls, service) = (tls.clone(), service.clone());
         connections.spawn(async move {
             match tls {
-                None => talk(socket, service).await,
+                None => serve_connection(socket, service).await,
                 Some(tls) => {
                     if let Ok(socket) = tls.accept(socket).await {
-                        talk(socket, service).await;
+                        serve_connection(socket, service).await;
                     }
                 }
             }
@@ -164,13 +164,13 @@ async fn accept(
     }
 }
 
-async fn talk<S>(socket: S, service: Service)
+async fn serve_connection<S>(socket: S, service: Service)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
         let service = service.clone();
-        async move { Ok::<_, Infallible>(answer(request, &service).await) }
+        async move { Ok::<_, Infallible>(handle(request, &service).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
     // A client that goes away is no concern of a test service.
@@ -179,50 +179,50 @@ where
         .await;
 }
 
-async fn answer(request: Request<Incoming>, service: &Service) -> Response<Body> {
+async fn handle(request: Request<Incoming>, service: &Service) -> Response<Body> {
     let (name, held) = (service.name, &service.held);
     let path = request.uri().path().to_owned();
     let mut parts = path.trim_start_matches('/').split('/');
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
     match (parts.next().unwrap_or_default(), number(parts.next())) {
-        ("headers", _) => headers(&request, name),
+        ("headers", _) => headers_response(&request, name),
         ("status", Some(code)) => {
-            let mut response = text(format!("{name} says {code}"));
+            let mut response = text_response(format!("{name} says {code}"));
             let code = u16::try_from(code).unwrap_or(500);
             *response.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
             response
         }
-        ("bytes", Some(count)) => streamed(zeros(count), "application/octet-stream"),
-        ("upload", _) => count(request).await,
-        ("events", Some(count)) => streamed(events(count, held), "text/event-stream"),
+        ("bytes", Some(count)) => stream_response(zero_stream(count), "application/octet-stream"),
+        ("upload", _) => count_body(request).await,
+        ("events", Some(count)) => stream_response(event_stream(count, held), "text/event-stream"),
         ("held", None) => {
-            held.pass().await;
-            text(format!("{name} at last"))
+            held.wait().await;
+            text_response(format!("{name} at last"))
         }
         ("held", Some(count)) => {
-            let half = zeros(count / 2);
-            let all = half.chain(awaited(held)).chain(zeros(count / 2 - 1));
-            streamed(all, "application/octet-stream")
+            let half = zero_stream(count / 2);
+            let all = half.chain(held_stream(held)).chain(zero_stream(count / 2 - 1));
+            stream_response(all, "application/octet-stream")
         }
-        ("trailers", _) => trailers(),
-        _ => text(format!("{name}\n")),
+        ("trailers", _) => trailers_response(),
+        _ => text_response(format!("{name}\n")),
     }
 }
 
-fn text(text: String) -> Response<Body> {
+fn text_response(text: String) -> Response<Body> {
     Response::new(Full::new(Bytes::from(text)).boxed())
 }
 
 /// Each header of the request, a line each, and what it asked for.
-fn headers(request: &Request<Incoming>, name: &str) -> Response<Body> {
+fn headers_response(request: &Request<Incoming>, name: &str) -> Response<Body> {
     let mut lines = format!("{name}\n{} {}\n", request.method(), request.uri());
     for (name, value) in request.headers() {
         lines.push_str(&format!("{name}: {}\n", value.to_str().unwrap_or("?")));
     }
-    text(lines)
+    text_response(lines)
 }
 
-fn streamed(
+fn stream_response(
     stream: impl Stream<Item = Bytes> + Send + Sync + 'static,
     kind: &'static str,
 ) -> Response<Body> {
@@ -233,7 +233,7 @@ fn streamed(
     response
 }
 
-fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
+fn zero_stream(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     static CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
     stream::unfold(count, |left| async move {
         let now = usize::try_from(left)
@@ -245,41 +245,41 @@ fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
 }
 
 /// One byte that waits to be let go on.
-fn awaited(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+fn held_stream(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::once(async move {
-        held.pass().await;
+        held.wait().await;
         Bytes::from_static(&[0])
     })
 }
 
 /// Events, each of which but the first waits to be let go on.
-fn events(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+fn event_stream(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::unfold(0, move |at| {
         let held = Arc::clone(&held);
         async move {
             if at > 0 && at < count {
-                held.pass().await;
+                held.wait().await;
             }
             (at < count).then(|| (Bytes::from(format!("data: {at}\n\n")), at + 1))
         }
     })
 }
 
-async fn count(request: Request<Incoming>) -> Response<Body> {
+async fn count_body(request: Request<Incoming>) -> Response<Body> {
     let mut body = request.into_body();
     let mut total = 0;
     while let Some(frame) = body.frame().await {
         match frame {
             Ok(frame) => total += frame.data_ref().map_or(0, Bytes::len),
-            Err(error) => return text(format!("broke off after {total}: {error}\n")),
+            Err(error) => return text_response(format!("broke off after {total}: {error}\n")),
         }
     }
-    text(format!("{total} bytes\n"))
+    text_response(format!("{total} bytes\n"))
 }
 
-fn trailers() -> Response<Body> {
+fn trailers_response() -> Response<Body> {
     let mut trailers = http::HeaderMap::new();
     trailers.insert(
         "x-checksum",

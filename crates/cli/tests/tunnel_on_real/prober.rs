@@ -14,15 +14,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::stage::PATIENCE;
+use crate::stage::TIMEOUT;
 
-const EVERY: Duration = Duration::from_millis(20);
+const REQUEST_INTERVAL: Duration = Duration::from_millis(20);
 /// How long an answer is waited for: one that comes late on a busy machine was not dropped.
-const ANSWER: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interval of proofs that tunnels of these tests have.
-const PROOF: Duration = Duration::from_secs(4);
+const MAX_PROOF_DELAY: Duration = Duration::from_secs(4);
 /// How many of them a slow machine is given before it is a failure. Virtual time holds tunnels to one.
-const GIVEN: u32 = 3;
+const ALLOWED_FAILURES: u32 = 3;
 
 #[derive(Clone, Debug)]
 struct Request {
@@ -58,13 +58,13 @@ pub(crate) struct Prober {
 
 /// What it has seen.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct ProbeReport {
     pub(crate) requests: usize,
     pub(crate) failures: usize,
     /// How many failed while Ready was true, later than one interval of proofs after a fault.
     overlap: usize,
     /// Those of them that no slow machine excuses.
-    wrong: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Prober {
@@ -80,7 +80,7 @@ impl Prober {
                 tokio::select! { biased;
                     _ = stopped => {}
                     () = probe(&at, &to) => {}
-                    ended = watch(&config, &at, &to) => eprintln!("the watch of {} ended: {ended:?}", at.name),
+                    ended = watch_ready(&config, &at, &to) => eprintln!("the watch of {} ended: {ended:?}", at.name),
                 }
             });
         });
@@ -93,7 +93,7 @@ impl Prober {
     }
 
     /// Something was broken on purpose just now.
-    pub(crate) fn fault(&self) {
+    pub(crate) fn record_fault(&self) {
         self.lock().faults.push(Instant::now());
     }
 
@@ -102,22 +102,22 @@ impl Prober {
     }
 
     /// Waits until requests that began after `since` succeed, ten in a row; when the first of them was answered.
-    pub(crate) async fn works_again(&self, since: Instant) -> Result<Duration> {
-        let end = Instant::now() + PATIENCE;
+    pub(crate) async fn recovery_time(&self, since: Instant) -> Result<Duration> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
-            if let Some(first) = self.first_of_ten(since) {
+            if let Some(first) = self.first_of_ten_successes(since) {
                 return Ok(first.saturating_duration_since(since));
             }
-            sleep(EVERY).await;
+            sleep(REQUEST_INTERVAL).await;
         }
         anyhow::bail!(
-            "{} carries no traffic within {PATIENCE:?}: {}",
+            "{} carries no traffic within {TIMEOUT:?}: {}",
             self.target.name,
-            self.last()
+            self.last_request()
         )
     }
 
-    fn first_of_ten(&self, since: Instant) -> Option<Instant> {
+    fn first_of_ten_successes(&self, since: Instant) -> Option<Instant> {
         let seen = self.lock();
         let mut later: Vec<_> = seen.requests.iter().filter(|r| r.began >= since).collect();
         later.sort_by_key(|request| request.began);
@@ -130,15 +130,15 @@ impl Prober {
         answered.min().filter(|_| good >= 10)
     }
 
-    fn last(&self) -> String {
+    fn last_request(&self) -> String {
         let seen = self.lock();
         let failure = seen.requests.iter().rev().find_map(|r| r.failure.clone());
         failure.unwrap_or_default()
     }
 
     /// When Ready was first seen to be `ready` after `since`.
-    pub(crate) async fn became(&self, ready: bool, since: Instant) -> Result<Duration> {
-        let end = Instant::now() + PATIENCE;
+    pub(crate) async fn wait_ready(&self, ready: bool, since: Instant) -> Result<Duration> {
+        let end = Instant::now() + TIMEOUT;
         loop {
             let found = {
                 let seen = self.lock();
@@ -150,29 +150,29 @@ impl Prober {
             }
             ensure!(
                 Instant::now() < end,
-                "{}: Ready is not {ready} within {PATIENCE:?}",
+                "{}: Ready is not {ready} within {TIMEOUT:?}",
                 self.target.name
             );
-            sleep(EVERY).await;
+            sleep(REQUEST_INTERVAL).await;
         }
     }
 
     /// Ends it, prints what it saw, and fails if Ready was true while requests failed.
-    pub(crate) fn finish(mut self) -> Result<Verdict> {
+    pub(crate) fn finish(mut self) -> Result<ProbeReport> {
         if let Some(stop) = self.stop.take() {
             let _ended = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }
-        let verdict = judge(&self.lock());
+        let verdict = evaluate(&self.lock());
         println!(
             "        prober of {}: {} requests, {} failed, {} of them while Ready was True beyond one proof interval after a fault",
             self.target.name, verdict.requests, verdict.failures, verdict.overlap
         );
-        let first: Vec<_> = verdict.wrong.iter().take(5).collect();
+        let first: Vec<_> = verdict.errors.iter().take(5).collect();
         ensure!(
-            verdict.wrong.is_empty(),
+            verdict.errors.is_empty(),
             "Ready was True while requests failed: {first:?}"
         );
         Ok(verdict)
@@ -180,7 +180,7 @@ impl Prober {
 }
 
 /// A failed request counts if Ready was True from its begin to its end, and no fault excuses it.
-fn judge(seen: &Seen) -> Verdict {
+fn evaluate(seen: &Seen) -> ProbeReport {
     let failed: Vec<_> = seen
         .requests
         .iter()
@@ -208,11 +208,11 @@ fn judge(seen: &Seen) -> Verdict {
             request.failure.as_deref().unwrap_or_default()
         )
     };
-    Verdict {
+    ProbeReport {
         requests: seen.requests.len(),
         failures: failed.len(),
-        overlap: overlap(PROOF).count(),
-        wrong: overlap(GIVEN * PROOF)
+        overlap: overlap(MAX_PROOF_DELAY).count(),
+        errors: overlap(ALLOWED_FAILURES * MAX_PROOF_DELAY)
             .map(|request| told(&request))
             .collect(),
     }
@@ -223,7 +223,7 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
         .no_proxy()
         .build()
         .expect("a client can be made");
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(REQUEST_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut running = JoinSet::new();
     let mut turn = 0;
@@ -238,15 +238,15 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
                 let request = client
                     .get(format!("http://{listener}/"))
                     .header("host", &target.hostname);
-                running.spawn(one(request));
+                running.spawn(send_request(request));
             }
         }
     }
 }
 
-async fn one(request: reqwest::RequestBuilder) -> Request {
+async fn send_request(request: reqwest::RequestBuilder) -> Request {
     let began = Instant::now();
-    let answered = timeout(ANSWER, async {
+    let answered = timeout(REQUEST_TIMEOUT, async {
         let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
         response.bytes().await?;
@@ -265,7 +265,7 @@ async fn one(request: reqwest::RequestBuilder) -> Request {
     }
 }
 
-async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>) -> Result<()> {
+async fn watch_ready(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>) -> Result<()> {
     let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
     let api: Api<HttpProxy> = Api::namespaced(Client::try_from(config)?, &target.namespace);

@@ -61,7 +61,7 @@ impl Process {
     }
 
     /// What it has printed.
-    pub(crate) fn printed(&self) -> String {
+    pub(crate) fn stdout_text(&self) -> String {
         fs::read_to_string(&self.out).unwrap_or_default()
     }
 
@@ -76,11 +76,11 @@ impl Process {
     /// Asks it to end, and waits until it has.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         self.signal("-TERM")?;
-        self.ended()
+        self.wait_exit()
     }
 
     /// Waits until one that was asked to end has.
-    pub(crate) fn ended(&mut self) -> Result<()> {
+    pub(crate) fn wait_exit(&mut self) -> Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(())
@@ -102,7 +102,7 @@ impl Process {
     }
 
     /// The most memory it held since, in MiB.
-    pub(crate) fn peak(&self) -> Result<u64> {
+    pub(crate) fn peak_memory(&self) -> Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.split_whitespace().next());

@@ -19,7 +19,7 @@ use crate::process::Process;
 
 /// How long anything is waited for. Generous: other things run on the same cores, and a slow machine may be ten times
 /// slower than this one. How long it took is printed; what is promised is asserted in virtual time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// The base domain of the platform's hostnames.
 pub(crate) const DOMAIN: &str = "tunnels.example.com";
 /// The operator's namespace.
@@ -53,7 +53,7 @@ const HOSTS: &str = "127.0.0.1 localhost inside.example.net\n::1 inside6.example
 
 impl Stage {
     /// Starts the servers; nothing of ours is there yet.
-    pub(crate) async fn set() -> Result<Self> {
+    pub(crate) async fn set_up() -> Result<Self> {
         let options = Options {
             audit_log: true,
             // It asks for the right to block the deletion of an owner, as some clusters do.
@@ -101,16 +101,16 @@ impl Stage {
     }
 
     /// Starts the operator, in place of the one before.
-    pub(crate) fn operate(&mut self) -> Result<()> {
-        self.operate_as("true")
+    pub(crate) fn start_operator(&mut self) -> Result<()> {
+        self.start_operator_with("true")
     }
 
     /// The same without waiting for the lease of one that was killed.
-    pub(crate) fn operate_at_once(&mut self) -> Result<()> {
-        self.operate_as("false")
+    pub(crate) fn start_operator_without_lease(&mut self) -> Result<()> {
+        self.start_operator_with("false")
     }
 
-    fn operate_as(&mut self, leader_elect: &str) -> Result<()> {
+    fn start_operator_with(&mut self, leader_elect: &str) -> Result<()> {
         self.operator = None;
         let kubeconfig = self.kubeconfig(SYSTEM, OPERATOR)?;
         let flags = [
@@ -123,12 +123,12 @@ impl Stage {
         ];
         let flags = flags.iter().flat_map(|(flag, value)| [*flag, *value]);
         let args: Vec<&str> = ["run", "tunnel"].into_iter().chain(flags).collect();
-        self.operator = Some(Process::aplomb(self.dir(), "operator", &owned(&args))?);
+        self.operator = Some(Process::aplomb(self.dir(), "operator", &to_strings(&args))?);
         Ok(())
     }
 
     /// Starts a gateway, or the one that was at these addresses again.
-    pub(crate) fn gateway(&mut self, name: &str) -> Result<()> {
+    pub(crate) fn start_gateway(&mut self, name: &str) -> Result<()> {
         let at = self.gateways.iter().position(|g| g.process.name == name);
         let old = at.map(|at| self.gateways.remove(at));
         let addresses = match &old {
@@ -153,7 +153,7 @@ impl Stage {
             "--admin",
             &admin,
         ];
-        let args = owned(&flags);
+        let args = to_strings(&flags);
         let process = match &self.hosts {
             Some(hosts) => Process::with_hosts(self.dir(), name, hosts, &args)?,
             None => Process::aplomb(self.dir(), name, &args)?,
@@ -167,19 +167,19 @@ impl Stage {
         Ok(())
     }
 
-    pub(crate) fn gateway_named(&mut self, name: &str) -> Result<&mut Gateway> {
+    pub(crate) fn find_gateway(&mut self, name: &str) -> Result<&mut Gateway> {
         let mut all = self.gateways.iter_mut();
         all.find(|gateway| gateway.process.name == name)
             .with_context(|| format!("there is no gateway {name}"))
     }
 
     /// The public listener of the first gateway.
-    pub(crate) fn listen(&self) -> &str {
+    pub(crate) fn listen_address(&self) -> &str {
         &self.gateways[0].listen
     }
 
     /// Starts an agent that exposes `target` as the Connector `name`.
-    pub(crate) fn agent(
+    pub(crate) fn start_agent(
         &self,
         namespace: &str,
         name: &str,
@@ -201,12 +201,12 @@ impl Stage {
             key.to_str().context("a path")?,
             "--json",
         ];
-        let args = owned(&[&flags[..], more].concat());
+        let args = to_strings(&[&flags[..], more].concat());
         Process::aplomb(self.dir(), &format!("{namespace}-{name}"), &args)
     }
 
     /// A namespace with the shipped Role for agents, made as the file says.
-    pub(crate) fn tenant(&self, namespace: &str) -> Result<()> {
+    pub(crate) fn create_tenant(&self, namespace: &str) -> Result<()> {
         self.kubectl(&["create", "namespace", namespace])?;
         let role = include_str!("../../../../deploy/tunnel/samples/agent-rbac.yaml");
         let role = role.replace("namespace: default", &format!("namespace: {namespace}"));
@@ -231,8 +231,8 @@ impl Stage {
     }
 
     /// `kubectl wait` for something of an object.
-    pub(crate) fn wait(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
-        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+    pub(crate) fn wait_for(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
         let what = format!("--for={what}");
         let waited = self.kubectl(&["wait", "-n", namespace, &what, object, &timeout]);
         if let Err(error) = waited {
@@ -243,13 +243,13 @@ impl Stage {
     }
 
     /// One value of an object, by JSON path.
-    pub(crate) fn value(&self, namespace: &str, object: &str, path: &str) -> Result<String> {
+    pub(crate) fn read_field(&self, namespace: &str, object: &str, path: &str) -> Result<String> {
         let path = format!("jsonpath={{{path}}}");
         self.kubectl(&["get", "-n", namespace, object, "-o", &path])
     }
 
     /// Fifty requests a second to a tunnel, through every gateway in turn.
-    pub(crate) fn probe(&self, namespace: &str, name: &str, hostname: &str) -> Result<Prober> {
+    pub(crate) fn start_prober(&self, namespace: &str, name: &str, hostname: &str) -> Result<Prober> {
         let listeners = self.gateways.iter().map(|g| g.listen.clone()).collect();
         let target = Target {
             namespace: namespace.to_owned(),
@@ -261,7 +261,7 @@ impl Stage {
     }
 
     /// What a gateway answers on its admin address.
-    pub(crate) async fn admin(&self, gateway: &str, path: &str) -> Result<String> {
+    pub(crate) async fn get_admin(&self, gateway: &str, path: &str) -> Result<String> {
         let found = self.gateways.iter().find(|g| g.process.name == gateway);
         let admin = &found.context("no such gateway")?.admin;
         let response = self
@@ -273,19 +273,19 @@ impl Stage {
     }
 
     /// Asks again and again: another process cannot be awaited.
-    pub(crate) async fn eventually(
+    pub(crate) async fn wait_until(
         &self,
         what: &str,
         holds: impl AsyncFn() -> bool,
     ) -> Result<Duration> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             if holds().await {
                 return Ok(began.elapsed());
             }
             sleep(Duration::from_millis(20)).await;
         }
-        bail!("not within {PATIENCE:?}: {what}")
+        bail!("not within {TIMEOUT:?}: {what}")
     }
 
     /// The end of every log, when something went wrong.
@@ -308,7 +308,7 @@ impl Stage {
     }
 }
 
-fn owned(args: &[&str]) -> Vec<String> {
+fn to_strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_api::coder::{CoderProvisioner, annotations, labels, shortened};
+use aplomb_api::coder::{CoderProvisioner, annotations, labels, truncate_name};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -30,11 +30,11 @@ fn meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
 
 /// What the Role, its binding and the Deployment are called.
 pub(crate) fn name(object: &CoderProvisioner) -> String {
-    shortened(&format!("provisioner-{}", object.name_any()), LONGEST)
+    truncate_name(&format!("provisioner-{}", object.name_any()), LONGEST)
 }
 
 fn account_name(object: &CoderProvisioner) -> String {
-    shortened(&format!("{}-provisioner", object.name_any()), LONGEST)
+    truncate_name(&format!("{}-provisioner", object.name_any()), LONGEST)
 }
 
 /// The Secret with the key called `key_name`.

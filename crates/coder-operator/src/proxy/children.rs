@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_api::coder::{CoderWorkspaceProxy, annotations, labels, shortened};
+use aplomb_api::coder::{CoderWorkspaceProxy, annotations, labels, truncate_name};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -30,7 +30,7 @@ fn meta(object: &CoderWorkspaceProxy, name: String) -> ObjectMeta {
 
 /// What the Deployment and the Service are called.
 pub(crate) fn name(object: &CoderWorkspaceProxy) -> String {
-    shortened(&format!("wsproxy-{}", object.name_any()), LONGEST)
+    truncate_name(&format!("wsproxy-{}", object.name_any()), LONGEST)
 }
 
 /// The Secret with the token of the proxy whose id is `id`.

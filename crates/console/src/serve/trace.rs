@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::{ConsoleState, answered, headers};
+use super::{ConsoleState, render_response, response_headers};
 use crate::page;
 use crate::status::ObjectName;
 
@@ -36,7 +36,7 @@ impl TraceSubject {
     }
 }
 
-pub(super) async fn trace(
+pub(super) async fn serve_trace(
     State(console): State<ConsoleState>,
     Path(path): Path<String>,
 ) -> Response {
@@ -47,15 +47,15 @@ pub(super) async fn trace(
     let subject = TraceSubject::parse(path);
     let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
         let nothing = format!("{path} is not there, or is not watched by this process\n");
-        let kind = headers("text/plain; charset=utf-8");
+        let kind = response_headers("text/plain; charset=utf-8");
         return (StatusCode::NOT_FOUND, kind, nothing).into_response();
     };
     if json {
-        return (headers("application/json"), Json(story.trace)).into_response();
+        return (response_headers("application/json"), Json(story.trace)).into_response();
     }
     let tree = &story.trace.tree;
     let title = format!("{} {}", tree.kind, tree.name);
-    let main = page::story(&story);
-    let page = main.and_then(|main| page::document(&title, main, &format!("/events?of={path}")));
-    answered("text/html; charset=utf-8", page)
+    let main = page::render_story(&story);
+    let page = main.and_then(|main| page::render_document(&title, main, &format!("/events?of={path}")));
+    render_response("text/html; charset=utf-8", page)
 }

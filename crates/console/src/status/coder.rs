@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, status, text};
-use crate::light::HealthColor;
+use super::objects::{ObjectMap, ObjectName, find_condition, parse_status, value_text};
+use crate::health::HealthColor;
 
 /// Provisioner daemons and their key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,17 +96,17 @@ pub struct ProxyRow {
     pub rate_limited: Option<ThrottleRow>,
 }
 
-pub(super) fn provisioners(objects: &ObjectMap) -> Vec<ProvisionerRow> {
+pub(super) fn provisioner_rows(objects: &ObjectMap) -> Vec<ProvisionerRow> {
     objects
-        .of("CoderProvisioner")
+        .of_kind("CoderProvisioner")
         .iter()
-        .map(provisioner)
+        .map(provisioner_row)
         .collect()
 }
 
-fn provisioner(object: &Value) -> ProvisionerRow {
-    let said: CoderProvisionerStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn provisioner_row(object: &Value) -> ProvisionerRow {
+    let said: CoderProvisionerStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     let RotationStatus {
         sequence,
         reason,
@@ -122,10 +122,10 @@ fn provisioner(object: &Value) -> ProvisionerRow {
         since: it.retired.0,
     });
     ProvisionerRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
         server: said.control_plane_url,
         key,
         pending: said.pending.map(|it| it.name),
@@ -134,37 +134,37 @@ fn provisioner(object: &Value) -> ProvisionerRow {
         rotations: sequence,
         rotated: last.map(|it| it.0),
         rotated_because: reason,
-        rate_limited: said.rate_limited.map(throttle),
+        rate_limited: said.rate_limited.map(throttle_row),
     }
 }
 
-pub(super) fn proxies(objects: &ObjectMap) -> Vec<ProxyRow> {
+pub(super) fn proxy_rows(objects: &ObjectMap) -> Vec<ProxyRow> {
     objects
-        .of("CoderWorkspaceProxy")
+        .of_kind("CoderWorkspaceProxy")
         .iter()
-        .map(proxy)
+        .map(proxy_row)
         .collect()
 }
 
-fn proxy(object: &Value) -> ProxyRow {
-    let said: CoderWorkspaceProxyStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn proxy_row(object: &Value) -> ProxyRow {
+    let said: CoderWorkspaceProxyStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     ProxyRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
         server: said.binding.map(|it| it.server_url),
         proxy_name: said.proxy_name,
         registered: said.registered,
         ready_replicas: said.ready_replicas,
         rotations: said.rotation.sequence,
         rotated: said.rotation.last.map(|it| it.0),
-        rate_limited: said.rate_limited.map(throttle),
+        rate_limited: said.rate_limited.map(throttle_row),
     }
 }
 
-fn throttle(said: RateLimited) -> ThrottleRow {
+fn throttle_row(said: RateLimited) -> ThrottleRow {
     ThrottleRow {
         since: said.since.0,
         endpoint: said.endpoint,

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, status, text};
+use super::objects::{ObjectMap, ObjectName, find_condition, parse_status, value_text};
 use super::tunnel::StageRow;
-use crate::light::HealthColor;
+use crate::health::HealthColor;
 
 /// A floating IP that follows a healthy node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,21 +89,21 @@ pub struct BudgetRow {
     pub level: String,
 }
 
-pub(super) fn egresses(objects: &ObjectMap) -> Vec<EgressRow> {
-    objects.of("StableEgress").iter().map(egress).collect()
+pub(super) fn egress_rows(objects: &ObjectMap) -> Vec<EgressRow> {
+    objects.of_kind("StableEgress").iter().map(egress_row).collect()
 }
 
-fn egress(object: &Value) -> EgressRow {
-    let said: StableEgressStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn egress_row(object: &Value) -> EgressRow {
+    let said: StableEgressStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     let last = said.moving.as_ref().or(said.last_move.as_ref());
     EgressRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
-        nodes: nodes(&said, last),
-        last_move: last.map(|it| moved(it, said.moving.is_some())),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
+        nodes: node_rows(&said, last),
+        last_move: last.map(|it| move_row(it, said.moving.is_some())),
         budget: said.budget.as_ref().map(|it| BudgetRow {
             limit: it.limit,
             remaining: it.remaining,
@@ -116,7 +116,7 @@ fn egress(object: &Value) -> EgressRow {
     }
 }
 
-fn nodes(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
+fn node_rows(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
     let active = said.active_node.as_deref();
     let moved = last
         .into_iter()
@@ -139,22 +139,22 @@ fn nodes(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeR
     nodes
 }
 
-fn moved(it: &api::MoveStatus, under_way: bool) -> MoveRow {
+fn move_row(it: &api::MoveStatus, under_way: bool) -> MoveRow {
     let cause = serde_json::to_value(it.cause).unwrap_or_default();
     MoveRow {
         from: it.from.clone(),
         to: it.to.clone(),
-        cause: text(&cause),
+        cause: value_text(&cause),
         under_way,
         overdue: it.overdue,
         detected: it.detected.0,
         ended: it.ended.as_ref().map(|it| it.0),
-        stages: stages(it),
-        unlabelled: it.stages.unlabelled.as_ref().map(seconds),
+        stages: move_stages(it),
+        unlabelled: it.stages.unlabelled.as_ref().map(span_seconds),
     }
 }
 
-fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
+fn move_stages(it: &api::MoveStatus) -> Vec<StageRow> {
     let spans = [
         ("decided", &it.stages.decide),
         ("accepted", &it.stages.accept),
@@ -164,7 +164,7 @@ fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
     let mut offset = 0.0;
     let told = spans
         .into_iter()
-        .filter_map(|(name, span)| Some((name, seconds(span.as_ref()?))));
+        .filter_map(|(name, span)| Some((name, span_seconds(span.as_ref()?))));
     told.map(|(name, took)| {
         offset += took;
         StageRow {
@@ -177,6 +177,6 @@ fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
     .collect()
 }
 
-fn seconds(span: &DurationString) -> f64 {
+fn span_seconds(span: &DurationString) -> f64 {
     span.0.as_secs_f64()
 }

@@ -7,9 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, text};
+use super::objects::{ObjectMap, ObjectName, find_condition, value_text};
 use super::{LimiterRow, Overview};
-use crate::light::HealthColor;
+use crate::health::HealthColor;
 
 /// How bad something is. The order is the order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum FindingSeverity {
 impl FindingSeverity {
     /// The word for it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Warning => "warning",
@@ -57,16 +57,16 @@ pub struct Finding {
 }
 
 /// Kinds that have no lamp: what they say of themselves is another's business.
-const WITHOUT: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"];
+const KINDS_WITHOUT_FINDINGS: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"];
 
 /// Everything that is not as it should be, worst first.
 #[must_use]
-pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
-    let mut found = of_process(status);
-    for (kind, all) in objects.kinds().filter(|(kind, _)| !WITHOUT.contains(kind)) {
+pub fn find_all(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
+    let mut found = process_findings(status);
+    for (kind, all) in objects.kinds().filter(|(kind, _)| !KINDS_WITHOUT_FINDINGS.contains(kind)) {
         for object in all {
-            let unproven = of_object(kind, object, status.at);
-            let threats = threats(kind, object, status.at).into_iter();
+            let unproven = object_finding(kind, object, status.at);
+            let threats = threat_findings(kind, object, status.at).into_iter();
             let known = unproven.as_ref().map(|it| it.reason.clone());
             found.extend(threats.filter(|it| Some(&it.reason) != known.as_ref()));
             found.extend(unproven);
@@ -79,73 +79,73 @@ pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
     found
 }
 
-fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
+fn object_finding(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (proof, well) = match kind {
-        "Connector" if !online(object) => ("Online", false),
+        "Connector" if !is_online(object) => ("Online", false),
         // Its agent runs, but its class is missing or has a relay that is not a URL.
-        "Connector" => ("Ready", !refused(object)),
-        _ => ("Ready", HealthColor::of(object) == HealthColor::Green),
+        "Connector" => ("Ready", !is_refused(object)),
+        _ => ("Ready", HealthColor::from_object(object) == HealthColor::Green),
     };
     if well {
         return None;
     }
     let going = !object["metadata"]["deletionTimestamp"].is_null();
-    let said = condition(object, proof);
+    let said = find_condition(object, proof);
     let (reason, message) = match said {
         _ if going => ("Deleting".to_owned(), "it is being deleted".to_owned()),
         Some(said) if said["status"] == "True" => {
             let message = "what was proven is not about the newest spec";
             ("Outdated".to_owned(), message.to_owned())
         }
-        Some(said) => (text(&said["reason"]), text(&said["message"])),
+        Some(said) => (value_text(&said["reason"]), value_text(&said["message"])),
         None => {
             let message = "nobody has looked at it yet: is its operator running?";
             ("NotObserved".to_owned(), message.to_owned())
         }
     };
-    let since = said.and_then(since);
-    let severity = match HealthColor::of(object) {
+    let since = said.and_then(transition_time);
+    let severity = match HealthColor::from_object(object) {
         _ if going => FindingSeverity::Warning,
-        _ if reason.starts_with("Connector") && released(object, "ConnectorOnline") => {
+        _ if reason.starts_with("Connector") && is_released(object, "ConnectorOnline") => {
             FindingSeverity::Notice
         }
-        _ if kind == "Connector" && released(object, "Online") => FindingSeverity::Notice,
+        _ if kind == "Connector" && is_released(object, "Online") => FindingSeverity::Notice,
         _ if reason == "ScaledToZero" => FindingSeverity::Notice,
-        _ if waits_for_a_person(kind, &reason) => FindingSeverity::Warning,
-        HealthColor::Amber { .. } if !lasts(since, patience(kind), at) => FindingSeverity::Warning,
+        _ if needs_user_action(kind, &reason) => FindingSeverity::Warning,
+        HealthColor::Amber { .. } if !lasts_longer(since, alert_delay(kind), at) => FindingSeverity::Warning,
         _ => FindingSeverity::Error,
     };
     Some(Finding {
         severity,
         kind: kind.to_owned(),
-        name: ObjectName::of(object),
+        name: ObjectName::from_object(object),
         reason,
         message,
         since,
     })
 }
 
-fn since(condition: &Value) -> Option<Timestamp> {
+fn transition_time(condition: &Value) -> Option<Timestamp> {
     condition["lastTransitionTime"].as_str()?.parse().ok()
 }
 
-fn lasts(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool {
+fn lasts_longer(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool {
     since.is_some_and(|since| at.duration_since(since) >= long)
 }
 
 /// Whether the agent behind it was stopped on purpose. The tunnel repeats what its Connector says.
-fn released(object: &Value, said: &str) -> bool {
-    let said = condition(object, said);
+fn is_released(object: &Value, said: &str) -> bool {
+    let said = find_condition(object, said);
     said.is_some_and(|it| it["status"] == "False" && it["reason"] == "Released")
 }
 
 /// What a reason of an HTTPProxy begins with where its agent, origin, hostname or certificate is at fault,
 /// and not the platform. `TunnelNotProven` leaves out the same.
-const OF_TENANTS: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
+const TENANT_REASON_PREFIXES: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
 
 /// The reasons of the Coder kinds for which there is a warning and no more: `CoderKeyNotReady`,
 /// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
-const OF_CODER: [&str; 24] = [
+const CODER_USER_REASONS: [&str; 24] = [
     "ProvisionerKeyFailed",
     "ProvisionerKeyNotOurs",
     "OrganizationNotFound",
@@ -173,17 +173,17 @@ const OF_CODER: [&str; 24] = [
 ];
 
 /// Whether nothing but a person, or time, helps an object of this kind with this reason.
-fn waits_for_a_person(kind: &str, reason: &str) -> bool {
+fn needs_user_action(kind: &str, reason: &str) -> bool {
     match kind {
         "Connector" => reason != "NotObserved",
-        "HTTPProxy" => OF_TENANTS.iter().any(|start| reason.starts_with(start)),
-        "CoderProvisioner" | "CoderWorkspaceProxy" => OF_CODER.contains(&reason),
+        "HTTPProxy" => TENANT_REASON_PREFIXES.iter().any(|start| reason.starts_with(start)),
+        "CoderProvisioner" | "CoderWorkspaceProxy" => CODER_USER_REASONS.contains(&reason),
         _ => false,
     }
 }
 
 /// How long something of this kind may be on its way before its alert fires.
-fn patience(kind: &str) -> SignedDuration {
+fn alert_delay(kind: &str) -> SignedDuration {
     SignedDuration::from_mins(match kind {
         "CoderProvisioner" => 15,
         "CoderWorkspaceProxy" => 10,
@@ -192,22 +192,22 @@ fn patience(kind: &str) -> SignedDuration {
 }
 
 /// What threatens an object that may well be Ready.
-fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
+fn threat_findings(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let finding = |(severity, reason, message, since): Threat| Finding {
         severity,
         kind: kind.to_owned(),
-        name: ObjectName::of(object),
+        name: ObjectName::from_object(object),
         reason,
         message,
         since,
     };
     let mut told = match kind {
-        "StableEgress" => of_an_egress(object, at),
+        "StableEgress" => egress_threats(object, at),
         _ => Vec::new(),
     };
     let limited = object["status"]["rateLimited"]["since"].as_str();
     let limited = limited.and_then(|it| it.parse().ok());
-    if lasts(limited, SignedDuration::from_mins(30), at) {
+    if lasts_longer(limited, SignedDuration::from_mins(30), at) {
         let message = "the server has been refusing calls for its rate limit".to_owned();
         told.push((
             FindingSeverity::Warning,
@@ -217,11 +217,11 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
         ));
     }
     // Ready stays as it was last proven, and says nothing of a refusal.
-    let refused = condition(object, "Reconciling");
+    let refused = find_condition(object, "Reconciling");
     let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
     told.extend(refused.map(|it| {
-        let (reason, message) = (text(&it["reason"]), text(&it["message"]));
-        (FindingSeverity::Warning, reason, message, since(it))
+        let (reason, message) = (value_text(&it["reason"]), value_text(&it["message"]));
+        (FindingSeverity::Warning, reason, message, transition_time(it))
     }));
     told.into_iter().map(finding).collect()
 }
@@ -229,18 +229,18 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
 /// Severity, reason and message, and since when.
 type Threat = (FindingSeverity, String, String, Option<Timestamp>);
 
-fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
+fn egress_threats(object: &Value, at: Timestamp) -> Vec<Threat> {
     let status = &object["status"];
     let conditions = status["conditions"].as_array();
     let conditions = conditions.into_iter().flatten();
     let mut told: Vec<Threat> = conditions
         .filter_map(|it| {
-            let severity = of_a_condition(it, at)?;
+            let severity = condition_severity(it, at)?;
             Some((
                 severity,
-                text(&it["reason"]),
-                text(&it["message"]),
-                since(it),
+                value_text(&it["reason"]),
+                value_text(&it["message"]),
+                transition_time(it),
             ))
         })
         .collect();
@@ -250,7 +250,7 @@ fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
         told.push((FindingSeverity::Warning, reason, message.to_owned(), None));
     }
     if status["move"]["overdue"] == true {
-        let message = format!("the move to {} takes too long", text(&status["move"]["to"]));
+        let message = format!("the move to {} takes too long", value_text(&status["move"]["to"]));
         let reason = "MoveDeadlineExceeded".to_owned();
         told.push((FindingSeverity::Error, reason, message, None));
     }
@@ -258,7 +258,7 @@ fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
 }
 
 /// How bad a condition of a StableEgress beside Ready is, if it is bad.
-fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
+fn condition_severity(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     let word = |field: &str| condition[field].as_str().unwrap_or_default();
     match (word("type"), word("status"), word("reason")) {
         ("Redundant", "False", "NoCandidate") => Some(FindingSeverity::Error),
@@ -266,7 +266,7 @@ fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
             Some(FindingSeverity::Warning)
         }
         // It may have been forgotten.
-        ("Held", "True", _) if lasts(since(condition), SignedDuration::from_hours(24), at) => {
+        ("Held", "True", _) if lasts_longer(transition_time(condition), SignedDuration::from_hours(24), at) => {
             Some(FindingSeverity::Warning)
         }
         ("Held", "True", _) => Some(FindingSeverity::Notice),
@@ -274,26 +274,26 @@ fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     }
 }
 
-fn refused(object: &Value) -> bool {
-    condition(object, "Ready").is_some_and(|it| it["status"] == "False")
+fn is_refused(object: &Value) -> bool {
+    find_condition(object, "Ready").is_some_and(|it| it["status"] == "False")
 }
 
-fn online(object: &Value) -> bool {
-    condition(object, "Online").is_some_and(|it| it["status"] == "True")
+fn is_online(object: &Value) -> bool {
+    find_condition(object, "Online").is_some_and(|it| it["status"] == "True")
 }
 
 /// Less than a tenth is left, or no more than the reserve. A budget that fills within minutes is paced by
 /// being emptied: that is no news.
 fn is_nearly_empty(budget: &LimiterRow) -> bool {
-    const SLOW: f64 = 600.0;
+    const SLOW_SECONDS: f64 = 600.0;
     let Some(capacity) = budget.capacity.filter(|it| *it > 0.0) else {
         return false;
     };
-    let slow = capacity >= budget.rate * SLOW;
+    let slow = capacity >= budget.rate * SLOW_SECONDS;
     slow && budget.available <= budget.reserve.max(capacity / 10.0)
 }
 
-fn of_process(status: &Overview) -> Vec<Finding> {
+fn process_findings(status: &Overview) -> Vec<Finding> {
     let finding = |severity, kind: &str, name: &str, reason: &str, message: String| Finding {
         severity,
         kind: kind.to_owned(),

@@ -150,7 +150,7 @@ pub struct KindRow {
     pub conflicts: u64,
 }
 
-pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
+pub(super) fn operator_rows(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
     let operator = |(name, state): &(String, DebugState)| {
         let lease = state.leases.first();
         OperatorRow {
@@ -166,7 +166,7 @@ pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
     engines.iter().map(operator).collect()
 }
 
-pub(super) fn watches(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
+pub(super) fn watch_rows(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
     let of = |(operator, state): &(String, DebugState)| {
         let watch = |it: &aplomb::admin::WatchHealth| WatchRow {
             operator: operator.clone(),
@@ -184,13 +184,13 @@ pub(super) fn watches(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
 }
 
 /// A target that several engines spend on is shown once.
-pub(super) fn budgets(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
+pub(super) fn budget_rows(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
     let mut all: Vec<LimiterRow> = Vec::new();
     for (operator, state) in engines {
         for snapshot in &state.budgets {
             match all.iter_mut().find(|it| it.target == snapshot.target) {
                 Some(shared) => shared.operator.clear(),
-                None => all.push(budget(operator, snapshot)),
+                None => all.push(budget_row(operator, snapshot)),
             }
         }
     }
@@ -198,7 +198,7 @@ pub(super) fn budgets(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
     all
 }
 
-fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
+fn budget_row(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
     let lane = |it: &LimiterLaneSnapshot| LimiterLaneRow {
         name: it.name.clone(),
         tokens: it.tokens,
@@ -224,15 +224,15 @@ fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
     }
 }
 
-pub(super) fn queues(engines: &[(String, DebugState)]) -> Vec<QueueRow> {
+pub(super) fn queue_rows(engines: &[(String, DebugState)]) -> Vec<QueueRow> {
     let of = |(operator, state): &(String, DebugState)| {
-        let queue = |it: &aplomb::admin::ControllerState| queue(operator, it);
+        let queue = |it: &aplomb::admin::ControllerState| queue_row(operator, it);
         state.controllers.iter().map(queue).collect::<Vec<_>>()
     };
     engines.iter().flat_map(of).collect()
 }
 
-fn queue(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRow {
+fn queue_row(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRow {
     let lane = |it: &aplomb::admin::QueueLaneState| LaneRow {
         name: it.name.to_string(),
         depth: it.depth,
@@ -256,7 +256,7 @@ fn queue(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRo
 }
 
 /// Engines of one process count in one place, so that a kind is told once.
-pub(super) fn kinds(engines: &[(String, DebugState)]) -> Vec<KindRow> {
+pub(super) fn kind_rows(engines: &[(String, DebugState)]) -> Vec<KindRow> {
     let mut all: Vec<KindRow> = Vec::new();
     for tally in engines.iter().flat_map(|(_, state)| &state.kinds) {
         if !all.iter().any(|it| it.kind == tally.kind) {

@@ -7,8 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, created, status, text};
-use crate::light::{HealthColor, STAGES};
+use super::objects::{ObjectMap, ObjectName, find_condition, creation_time, parse_status, value_text};
+use crate::health::{HealthColor, STAGES};
 
 /// A tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -100,32 +100,32 @@ pub struct ConnectorRow {
     pub offline_since: Option<Timestamp>,
 }
 
-pub(super) fn tunnels(
+pub(super) fn tunnel_rows(
     objects: &ObjectMap,
     journal: &dyn Fn(&ObjectRef) -> Vec<JournalLine>,
 ) -> Vec<TunnelRow> {
     let tunnel = |object: &Value| {
-        let name = ObjectName::of(object);
-        let lines = journal(&name.id("HTTPProxy"));
-        let said: HttpProxyStatus = status(object);
-        let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+        let name = ObjectName::from_object(object);
+        let lines = journal(&name.object_ref("HTTPProxy"));
+        let said: HttpProxyStatus = parse_status(object);
+        let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
         TunnelRow {
-            resource_version: text(&object["metadata"]["resourceVersion"]),
-            light: HealthColor::of(object),
+            resource_version: value_text(&object["metadata"]["resourceVersion"]),
+            light: HealthColor::from_object(object),
             hostname: said.hostname,
             connector: said.connector,
-            reason: text(&ready["reason"]),
-            message: text(&ready["message"]),
-            created: created(object),
-            timeline: timeline(object, &lines),
+            reason: value_text(&ready["reason"]),
+            message: value_text(&ready["message"]),
+            created: creation_time(object),
+            timeline: timeline_row(object, &lines),
             name,
         }
     };
-    objects.of("HTTPProxy").iter().map(tunnel).collect()
+    objects.of_kind("HTTPProxy").iter().map(tunnel).collect()
 }
 
 /// The stages of the newest spec, and the pushback since.
-pub(crate) fn timeline(object: &Value, lines: &[JournalLine]) -> TimelineRow {
+pub(crate) fn timeline_row(object: &Value, lines: &[JournalLine]) -> TimelineRow {
     let said = &object["status"]["timeline"];
     let moment = |name: &str| said[name].as_str()?.parse::<Timestamp>().ok();
     let reached = STAGES
@@ -137,33 +137,33 @@ pub(crate) fn timeline(object: &Value, lines: &[JournalLine]) -> TimelineRow {
     reached.sort_by_key(|(_, at)| *at);
     let seen = reached.first().map(|(_, at)| *at);
     let first = said["generation"].as_i64().is_none_or(|it| it == 1);
-    let made = created(object).filter(|_| first);
-    let began = made.map(|made| earliest(made, seen, lines)).or(seen);
+    let made = creation_time(object).filter(|_| first);
+    let began = made.map(|made| earliest_time(made, seen, lines)).or(seen);
     let Some(began) = began else {
         return TimelineRow::default();
     };
     let mut before = began;
     let stage = |(name, at): &(&str, Timestamp)| {
-        let took = seconds(before, *at).max(0.0);
+        let took = seconds_between(before, *at).max(0.0);
         before = *at;
         StageRow {
             name: (*name).to_owned(),
             at: *at,
-            offset: seconds(began, *at),
+            offset: seconds_between(began, *at),
             took,
         }
     };
     TimelineRow {
         began: Some(began),
         stages: reached.iter().map(stage).collect(),
-        marks: marks(lines, began),
+        marks: pushback_marks(lines, began),
     }
 }
 
 /// When an object was made of which the API server tells the second only: when anything of it was first known in that
 /// second, or else when its status says that it was seen, but not later than the end of that second. In a storm the
 /// first status that is not refused is late.
-fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
+fn earliest_time(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
     let ends = made + SignedDuration::from_secs(1);
     let known = lines.iter().map(|it| it.at).chain(seen);
     let within = known.filter(|at| (made..ends).contains(at)).min();
@@ -171,12 +171,12 @@ fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> 
 }
 
 /// The pushback since the axis began. Who won a conflict is told by a line of its own, once that is known.
-pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark> {
+pub(crate) fn pushback_marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark> {
     let mut marks: Vec<PushbackMark> = Vec::new();
     for line in lines.iter().filter(|it| it.at >= began) {
         let mark = |class: ErrorClass, message: &str| PushbackMark {
             at: line.at,
-            offset: seconds(began, line.at),
+            offset: seconds_between(began, line.at),
             times: line.times,
             class: class.word().to_owned(),
             message: message.to_owned(),
@@ -188,7 +188,7 @@ pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark
                 let mut won = mark(ErrorClass::Conflict, "");
                 won.object = Some(object.to_string());
                 won.winner.clone_from(winner);
-                attribute(&mut marks, won);
+                attribute_conflicts(&mut marks, won);
             }
             _ => {}
         }
@@ -197,7 +197,7 @@ pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark
 }
 
 /// Says of the newest conflicts that nobody is known to have won who did: as many as `won` counts.
-fn attribute(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
+fn attribute_conflicts(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
     let open = |it: &PushbackMark| it.class == won.class && it.object.is_none();
     while let Some(at) = marks.iter().rposition(open).filter(|_| won.times > 0) {
         let of = won.times.min(marks[at].times);
@@ -219,23 +219,23 @@ fn attribute(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
     }
 }
 
-fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-pub(super) fn connectors(objects: &ObjectMap) -> Vec<ConnectorRow> {
+pub(super) fn connector_rows(objects: &ObjectMap) -> Vec<ConnectorRow> {
     let connector = |object: &Value| {
-        let said: ConnectorStatus = status(object);
+        let said: ConnectorStatus = parse_status(object);
         let details = said.connection_details.unwrap_or_default();
-        let online = condition(object, "Online").unwrap_or(&Value::Null);
+        let online = find_condition(object, "Online").unwrap_or(&Value::Null);
         ConnectorRow {
-            name: ObjectName::of(object),
+            name: ObjectName::from_object(object),
             online: online["status"].as_str().unwrap_or("Unknown").to_owned(),
-            reason: text(&online["reason"]),
+            reason: value_text(&online["reason"]),
             device: details.device,
             agent_version: details.agent_version,
             offline_since: said.offline_since.map(|it| it.0),
         }
     };
-    objects.of("Connector").iter().map(connector).collect()
+    objects.of_kind("Connector").iter().map(connector).collect()
 }

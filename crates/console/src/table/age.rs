@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 /// How long before `at` the time written in `then` was.
-pub(super) fn written(then: &str, at: Timestamp) -> String {
+pub(super) fn format_age(then: &str, at: Timestamp) -> String {
     match then.parse::<Timestamp>() {
-        Ok(then) => since(then, at),
+        Ok(then) => age_at(then, at),
         Err(_) if then.is_empty() => "<unknown>".to_owned(),
         Err(_) => "<invalid>".to_owned(),
     }
@@ -13,7 +13,7 @@ pub(super) fn written(then: &str, at: Timestamp) -> String {
 
 /// How long before `at` something was.
 #[must_use]
-pub fn since(then: Timestamp, at: Timestamp) -> String {
+pub fn age_at(then: Timestamp, at: Timestamp) -> String {
     human_duration(at.duration_since(then).as_secs())
 }
 
@@ -68,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_said_to_be_none() {
+    fn an_invalid_time_is_reported() {
         let at = Timestamp::UNIX_EPOCH;
-        assert_eq!(written("", at), "<unknown>");
-        assert_eq!(written("yesterday", at), "<invalid>");
+        assert_eq!(format_age("", at), "<unknown>");
+        assert_eq!(format_age("yesterday", at), "<invalid>");
     }
 }

@@ -26,8 +26,8 @@ impl ColumnPath {
         let mut rest = text;
         while !rest.is_empty() {
             let (step, after) = match rest.strip_prefix('[') {
-                Some(inner) => bracket(inner)?,
-                None => key(rest.strip_prefix('.')?)?,
+                Some(inner) => parse_bracket(inner)?,
+                None => parse_key(rest.strip_prefix('.')?)?,
             };
             steps.push(step);
             rest = after;
@@ -36,19 +36,19 @@ impl ColumnPath {
     }
 
     /// The first value found in `object`.
-    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        find(&self.0, object)
+    pub(super) fn find_first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find_value(&self.0, object)
     }
 }
 
-fn key(rest: &str) -> Option<(Step, &str)> {
+fn parse_key(rest: &str) -> Option<(Step, &str)> {
     let end = rest.find(['.', '[']).unwrap_or(rest.len());
     let (name, after) = rest.split_at(end);
     let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
     plain.then(|| (Step::Key(name.to_owned()), after))
 }
 
-fn bracket(inner: &str) -> Option<(Step, &str)> {
+fn parse_bracket(inner: &str) -> Option<(Step, &str)> {
     let (inside, after) = inner.split_once(']')?;
     let Some(condition) = inside.strip_prefix("?(@.") else {
         return Some((Step::Index(inside.parse().ok()?), after));
@@ -63,19 +63,19 @@ fn bracket(inner: &str) -> Option<(Step, &str)> {
     Some((step, after))
 }
 
-fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
+fn find_value<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
     let Some((step, rest)) = steps.split_first() else {
         return Some(value);
     };
     match step {
-        Step::Key(key) => find(rest, value.get(key)?),
-        Step::Index(index) => find(rest, value.get(index)?),
+        Step::Key(key) => find_value(rest, value.get(key)?),
+        Step::Index(index) => find_value(rest, value.get(index)?),
         Step::Where { member, is } => {
             let mut chosen = value
                 .as_array()?
                 .iter()
                 .filter(|one| one[member.as_str()] == is.as_str());
-            chosen.find_map(|one| find(rest, one))
+            chosen.find_map(|one| find_value(rest, one))
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
         let object = json!({ "a": { "b": [
             { "type": "Ready", "status": "True" }, { "type": "Online", "status": "False" },
         ] } });
-        let said = |path: &str| ColumnPath::parse(path).expect(path).first(&object).cloned();
+        let said = |path: &str| ColumnPath::parse(path).expect(path).find_first(&object).cloned();
         assert_eq!(said(".a.b[1].type"), Some(json!("Online")));
         assert_eq!(
             said(".a.b[?(@.type=='Online')].status"),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_guessed() {
+    fn unsupported_paths_are_rejected() {
         for path in ["a", "..a", ".a[", ".a[*]", ".a[-1]", ".a[?(@.b>1)]", ".a b"] {
             assert_eq!(ColumnPath::parse(path), None, "{path}");
         }

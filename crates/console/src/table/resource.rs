@@ -33,14 +33,14 @@ pub struct KindInfo {
 }
 
 impl KindInfo {
-    fn of(definition: CustomResourceDefinition) -> Self {
+    fn from_crd(definition: CustomResourceDefinition) -> Self {
         let spec = definition.spec;
         let names = spec.names;
         let version = spec.versions.into_iter().find(|version| version.served);
         let version = version.expect("a definition of ours serves a version");
         let declared = version.additional_printer_columns.unwrap_or_default();
         let declared = std::iter::once(name_column()).chain(declared);
-        let (columns, paths) = declared.map(column).unzip();
+        let (columns, paths) = declared.map(parse_column).unzip();
         Self {
             group: spec.group,
             version: version.name,
@@ -57,7 +57,7 @@ impl KindInfo {
 
     /// `stableegress.aplomb.dev`: how kubectl begins the name of one where kinds are mixed.
     #[must_use]
-    pub fn qualified(&self) -> String {
+    pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.singular, self.group)
     }
 
@@ -68,7 +68,7 @@ impl KindInfo {
     }
 
     /// Whether people call it that, in any case and with or without its group.
-    fn is_called(&self, word: &str) -> bool {
+    fn matches_name(&self, word: &str) -> bool {
         let word = word.to_lowercase();
         let bare = word.strip_suffix(&format!(".{}", self.group));
         let bare = bare.unwrap_or(&word);
@@ -81,19 +81,19 @@ impl KindInfo {
 
 /// All our kinds, in the order of their definitions.
 #[must_use]
-pub fn resources() -> Vec<KindInfo> {
+pub fn all_resources() -> Vec<KindInfo> {
     let definitions = aplomb_api::definitions();
-    definitions.into_iter().map(KindInfo::of).collect()
+    definitions.into_iter().map(KindInfo::from_crd).collect()
 }
 
 /// The kinds that `word` means: one by any of its names, or those of a category; `all` are all.
 #[must_use]
-pub fn named(word: &str) -> Vec<KindInfo> {
-    let mut known = resources();
+pub fn find_by_name(word: &str) -> Vec<KindInfo> {
+    let mut known = all_resources();
     if word == "all" {
         return known;
     }
-    let one = known.iter().position(|it| it.is_called(word));
+    let one = known.iter().position(|it| it.matches_name(word));
     if let Some(one) = one {
         return vec![known.swap_remove(one)];
     }
@@ -110,7 +110,7 @@ fn name_column() -> CustomResourceColumnDefinition {
     }
 }
 
-fn column(declared: CustomResourceColumnDefinition) -> (TableColumn, ColumnPath) {
+fn parse_column(declared: CustomResourceColumnDefinition) -> (TableColumn, ColumnPath) {
     let path = ColumnPath::parse(&declared.json_path);
     let column = TableColumn {
         name: declared.name,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::note::{JournalNote, NoteKind};
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub enum MomentSource {
 impl MomentSource {
     /// As tables say it.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::ManagedFields => "managedFields",
             Self::Condition => "condition",
@@ -58,16 +58,16 @@ impl MomentSource {
     }
 }
 
-pub(super) fn of(object: &Value, notes: &[JournalNote], events: &[Value]) -> Vec<TraceMoment> {
-    let mut all = writers(object);
-    all.extend(conditions(object, notes));
-    all.extend(events.iter().filter_map(event));
-    all.extend(notes.iter().map(told));
+pub(super) fn collect_moments(object: &Value, notes: &[JournalNote], events: &[Value]) -> Vec<TraceMoment> {
+    let mut all = writer_moments(object);
+    all.extend(condition_moments(object, notes));
+    all.extend(events.iter().filter_map(event_moment));
+    all.extend(notes.iter().map(note_moment));
     all.sort_by_key(|moment| (moment.at, moment.from));
     all
 }
 
-fn moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMoment {
+fn new_moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMoment {
     TraceMoment {
         at,
         until: None,
@@ -79,24 +79,24 @@ fn moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMo
 }
 
 /// The last write of each manager.
-fn writers(object: &Value) -> Vec<TraceMoment> {
+fn writer_moments(object: &Value) -> Vec<TraceMoment> {
     let created = time_at(object, "/metadata/creationTimestamp");
     let created =
-        created.map(|at| moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
+        created.map(|at| new_moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
     let entries = object
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
     let wrote = entries.into_iter().flatten().filter_map(|entry| {
         let at = time_at(entry, "/time")?;
-        let how = match text_at(entry, "/operation") {
+        let how = match str_at(entry, "/operation") {
             "Apply" => "last applied",
             _ => "last wrote",
         };
-        let fields = fields(entry);
+        let fields = field_names(entry);
         let what = format!("{how} {fields}");
-        Some(moment(
+        Some(new_moment(
             at,
-            text_at(entry, "/manager"),
+            str_at(entry, "/manager"),
             what,
             MomentSource::ManagedFields,
         ))
@@ -105,7 +105,7 @@ fn writers(object: &Value) -> Vec<TraceMoment> {
 }
 
 /// The parts of an object that a manager wrote: `spec`, `metadata.labels`.
-fn fields(entry: &Value) -> String {
+fn field_names(entry: &Value) -> String {
     let mut parts = Vec::new();
     let top = entry.pointer("/fieldsV1").and_then(Value::as_object);
     for (name, below) in top.into_iter().flatten() {
@@ -125,7 +125,7 @@ fn fields(entry: &Value) -> String {
 }
 
 /// Each condition's last change, unless the journal has it.
-fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
+fn condition_moments(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
     let known = |type_: &str, status: &str| {
         notes.iter().any(|note| {
             matches!(&note.what, NoteKind::Condition { condition, status: was, .. } if condition == type_ && was == status)
@@ -135,22 +135,22 @@ fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
         .pointer("/status/conditions")
         .and_then(Value::as_array);
     let all = all.into_iter().flatten().filter_map(|condition| {
-        let (type_, status) = (text_at(condition, "/type"), text_at(condition, "/status"));
+        let (type_, status) = (str_at(condition, "/type"), str_at(condition, "/status"));
         if known(type_, status) {
             return None;
         }
         let at = time_at(condition, "/lastTransitionTime")?;
-        let what = became(type_, status, text_at(condition, "/reason"));
-        Some(moment(at, "", what, MomentSource::Condition))
+        let what = transition_text(type_, status, str_at(condition, "/reason"));
+        Some(new_moment(at, "", what, MomentSource::Condition))
     });
     all.collect()
 }
 
-fn became(type_: &str, status: &str, reason: &str) -> String {
+fn transition_text(type_: &str, status: &str, reason: &str) -> String {
     format!("{type_} became {status} ({reason})")
 }
 
-fn event(event: &Value) -> Option<TraceMoment> {
+fn event_moment(event: &Value) -> Option<TraceMoment> {
     let first = [
         "/eventTime",
         "/firstTimestamp",
@@ -167,7 +167,7 @@ fn event(event: &Value) -> Option<TraceMoment> {
     let counts = ["/series/count", "/count", "/deprecatedCount"];
     let times = counts.iter().find_map(|at| event.pointer(at)?.as_u64());
     let said = |pointers: [&str; 3]| {
-        let mut texts = pointers.iter().map(|at| text_at(event, at));
+        let mut texts = pointers.iter().map(|at| str_at(event, at));
         texts
             .find(|text| !text.is_empty())
             .unwrap_or_default()
@@ -179,15 +179,15 @@ fn event(event: &Value) -> Option<TraceMoment> {
         "/source/component",
     ]);
     let note = said(["/note", "/message", "/none"]);
-    let what = format!("{}: {note}", text_at(event, "/reason"));
+    let what = format!("{}: {note}", str_at(event, "/reason"));
     Some(TraceMoment {
         until: until.filter(|until| *until > at),
         times: times.unwrap_or(1).max(1),
-        ..moment(at, &who, what, MomentSource::Event)
+        ..new_moment(at, &who, what, MomentSource::Event)
     })
 }
 
-fn told(note: &JournalNote) -> TraceMoment {
+fn note_moment(note: &JournalNote) -> TraceMoment {
     let (who, what) = match &note.what {
         NoteKind::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
         NoteKind::Started => ("operator", "looked at it".to_owned()),
@@ -201,7 +201,7 @@ fn told(note: &JournalNote) -> TraceMoment {
             verb,
             object,
             version,
-        } => ("operator", wrote(verb, object, version.as_deref())),
+        } => ("operator", write_text(verb, object, version.as_deref())),
         NoteKind::Stale { verb, object } => (
             "operator",
             format!("{verb} of {object} ended after the lease was lost"),
@@ -210,16 +210,16 @@ fn told(note: &JournalNote) -> TraceMoment {
             condition,
             status,
             reason,
-        } => ("operator", became(condition, status, reason)),
+        } => ("operator", transition_text(condition, status, reason)),
     };
     TraceMoment {
         until: note.until,
         times: note.times,
-        ..moment(note.at, who, what, MomentSource::Journal)
+        ..new_moment(note.at, who, what, MomentSource::Journal)
     }
 }
 
-fn wrote(verb: &str, object: &str, version: Option<&str>) -> String {
+fn write_text(verb: &str, object: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("wrote {object} ({verb}), version {version}"),
         None => format!("left {object} as it was ({verb})"),

@@ -66,7 +66,7 @@ fn once() -> u64 {
 }
 
 /// Those that are understood, by time.
-pub(super) fn read(lines: &[Value]) -> Vec<JournalNote> {
+pub(super) fn parse_notes(lines: &[Value]) -> Vec<JournalNote> {
     let understood = lines
         .iter()
         .filter_map(|line| JournalNote::deserialize(line).ok());

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::note::{JournalNote, NoteKind};
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,25 +45,25 @@ pub struct ConflictWinner {
 
 type Reached = (String, Option<Timestamp>);
 
-pub(super) fn of(object: &Value, notes: &[JournalNote]) -> Vec<TraceStage> {
-    let mut reached = match text_at(object, "/kind") {
-        "HTTPProxy" => tunnel(object, notes),
-        "StableEgress" => egress(object, notes),
-        _ => records(object, notes),
+pub(super) fn collect_stages(object: &Value, notes: &[JournalNote]) -> Vec<TraceStage> {
+    let mut reached = match str_at(object, "/kind") {
+        "HTTPProxy" => tunnel_stages(object, notes),
+        "StableEgress" => egress_stages(object, notes),
+        _ => record_stages(object, notes),
     };
     if reached.is_empty() {
-        reached = vec![created(object)];
+        reached = vec![creation_stage(object)];
     }
     with_gaps(reached, notes)
 }
 
-fn created(object: &Value) -> Reached {
+fn creation_stage(object: &Value) -> Reached {
     let at = time_at(object, "/metadata/creationTimestamp");
     ("Created".to_owned(), at)
 }
 
 /// As its operator notes them.
-fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+fn tunnel_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let stages = [
         ("Created", "created"),
         ("Accepted", "accepted"),
@@ -77,13 +77,13 @@ fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let spec = object.pointer("/status/timeline/generation");
     if spec.and_then(Value::as_i64).is_none_or(|spec| spec == 1) {
         let noted = reached[0].1;
-        reached[0].1 = earliest(object, notes, noted).or(noted);
+        reached[0].1 = earliest_time(object, notes, noted).or(noted);
     }
     reached
 }
 
 /// When an object was made: to the second, or better if anything is known of that second.
-fn earliest(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
+fn earliest_time(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
@@ -94,14 +94,14 @@ fn earliest(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> 
 }
 
 /// The last move, or the one under way.
-fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+fn egress_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let moves = ["/status/moving", "/status/lastMove"];
     let mut moves = moves.iter().filter_map(|at| object.pointer(at));
     let Some(last) = moves.find(|it| it.is_object()) else {
-        return records(object, notes);
+        return record_stages(object, notes);
     };
     let span = |key: &str| {
-        let text = text_at(last, &format!("/stages/{key}"));
+        let text = str_at(last, &format!("/stages/{key}"));
         let span = text.parse::<DurationString>().ok()?;
         SignedDuration::try_from(span.0).ok()
     };
@@ -121,15 +121,15 @@ fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
 }
 
 /// Creation, the keys and registrations that were asked for, and each condition that became true.
-fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
-    let mut reached = vec![created(object)];
+fn record_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+    let mut reached = vec![creation_stage(object)];
     let mut note = |name: String, at: Option<Timestamp>| {
         if at.is_some() {
             reached.push((name, at));
         }
     };
     for (key, said) in [("key", "asked for"), ("pending", "asked for, not made yet")] {
-        let name = text_at(object, &format!("/status/{key}/name"));
+        let name = str_at(object, &format!("/status/{key}/name"));
         let since = time_at(object, &format!("/status/{key}/since"));
         note(format!("{name} {said}"), since);
     }
@@ -143,7 +143,7 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         .into_iter()
         .flatten()
     {
-        let name = text_at(retiring, "/name");
+        let name = str_at(retiring, "/name");
         note(
             format!("{name} being replaced"),
             time_at(retiring, "/retired"),
@@ -156,9 +156,9 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         .into_iter()
         .flatten()
     {
-        if text_at(condition, "/status") == "True" {
-            let name = text_at(condition, "/type");
-            let at = became_true(name, notes);
+        if str_at(condition, "/status") == "True" {
+            let name = str_at(condition, "/type");
+            let at = true_since(name, notes);
             let since = || time_at(condition, "/lastTransitionTime");
             note(name.to_owned(), at.or_else(since));
         }
@@ -168,7 +168,7 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
 }
 
 /// When a condition last became true, to the millisecond, if the journal reaches back to it.
-fn became_true(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
+fn true_since(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
     let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
         NoteKind::Condition {
             condition, status, ..
@@ -189,7 +189,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
         // What was met since the last stage that was reached belongs to the first that is not, and what kept
         // the last one from being told belongs to it.
         let until = match at {
-            Some(at) if number == last => told(notes, at).unwrap_or(at),
+            Some(at) if number == last => ready_note_time(notes, at).unwrap_or(at),
             _ => at.unwrap_or(Timestamp::MAX),
         };
         let met = (at.is_some() || open).then_some((before, until));
@@ -197,8 +197,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
         let mut stage = TraceStage {
             name,
             at,
-            gap_ms: millis(before, at),
-            after_ms: millis(first, at),
+            gap_ms: millis_between(before, at),
+            after_ms: millis_between(first, at),
             conflicts: 0,
             won_by: Vec::new(),
             pushback: BTreeMap::new(),
@@ -209,7 +209,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
             notes
                 .iter()
                 .filter(within)
-                .for_each(|note| stage.meet(note));
+                .for_each(|note| stage.record_note(note));
         }
         before = at.or(before);
         stages.push(stage);
@@ -218,30 +218,30 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
 }
 
 /// When it was first said, at `since` or later, that the object is ready.
-fn told(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
+fn ready_note_time(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
     let ready = |note: &&JournalNote| matches!(&note.what, NoteKind::Condition { condition, status, .. } if condition == "Ready" && status == "True");
     let mut later = notes.iter().filter(|note| note.at >= since);
     later.find(ready).map(|note| note.at)
 }
 
-fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
+fn millis_between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
     // What was proven before it was written down that it is programmed took no time after that.
     Some((to?.as_millisecond() - from?.as_millisecond()).max(0))
 }
 
 impl TraceStage {
-    fn meet(&mut self, note: &JournalNote) {
+    fn record_note(&mut self, note: &JournalNote) {
         match &note.what {
             NoteKind::Pushback { .. } if note.is_conflict() => self.conflicts += note.times,
             NoteKind::Pushback { class, .. } => {
                 *self.pushback.entry(class.clone()).or_default() += note.times;
             }
-            NoteKind::Conflict { object, winner } => self.won(winner.as_ref(), object, note.times),
+            NoteKind::Conflict { object, winner } => self.record_winner(winner.as_ref(), object, note.times),
             _ => {}
         }
     }
 
-    fn won(&mut self, manager: Option<&String>, object: &str, times: u64) {
+    fn record_winner(&mut self, manager: Option<&String>, object: &str, times: u64) {
         let known = self.won_by.iter_mut();
         let mut known = known.filter(|it| it.manager.as_ref() == manager && it.object == object);
         if let Some(winner) = known.next() {

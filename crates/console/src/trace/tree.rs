@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::relatives::Relative;
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
 /// An object in the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,7 +61,7 @@ pub struct TraceCondition {
 impl TraceNode {
     /// The condition that says most about it.
     #[must_use]
-    pub fn summary(&self) -> Option<&TraceCondition> {
+    pub fn summary_condition(&self) -> Option<&TraceCondition> {
         let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];
         let of = |type_: &&str| self.conditions.iter().find(|it| it.type_ == *type_);
         telling.iter().find_map(of)
@@ -69,32 +69,32 @@ impl TraceNode {
 }
 
 /// The tree under `object`.
-pub(super) fn of(object: &Value, relatives: &[Relative]) -> TraceNode {
-    let mut root = node(object);
-    let uid = text_at(object, "/metadata/uid");
-    root.children = below(&mut vec![uid], relatives);
+pub(super) fn build_tree(object: &Value, relatives: &[Relative]) -> TraceNode {
+    let mut root = object_node(object);
+    let uid = str_at(object, "/metadata/uid");
+    root.children = child_nodes(&mut vec![uid], relatives);
     root
 }
 
 /// What belongs to the last of `above`. What names one further up, as a claim does its claimant, ends there.
-fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
+fn child_nodes<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
     let of = above.last().copied().unwrap_or_default();
     let mut nodes = Vec::new();
-    for relative in relatives.iter().filter(|it| it.of == of) {
+    for relative in relatives.iter().filter(|it| it.parent == of) {
         let own = relative.object.as_ref();
-        let own = own.map(|object| text_at(object, "/metadata/uid"));
+        let own = own.map(|object| str_at(object, "/metadata/uid"));
         if own.is_some_and(|own| above.contains(&own)) {
             continue;
         }
         let mut child = match &relative.object {
-            Some(object) => node(object),
-            None => absent(relative),
+            Some(object) => object_node(object),
+            None => absent_node(relative),
         };
         child.kind.clone_from(&relative.kind);
         child.role.clone_from(&relative.role);
         if let Some(own) = own.filter(|own| !own.is_empty()) {
             above.push(own);
-            child.children = below(above, relatives);
+            child.children = child_nodes(above, relatives);
             above.pop();
         }
         nodes.push(child);
@@ -102,7 +102,7 @@ fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNo
     nodes
 }
 
-fn absent(relative: &Relative) -> TraceNode {
+fn absent_node(relative: &Relative) -> TraceNode {
     TraceNode {
         kind: relative.kind.clone(),
         namespace: relative.namespace.clone(),
@@ -117,27 +117,27 @@ fn absent(relative: &Relative) -> TraceNode {
     }
 }
 
-fn node(object: &Value) -> TraceNode {
+fn object_node(object: &Value) -> TraceNode {
     let generation = object
         .pointer("/metadata/generation")
         .and_then(Value::as_i64);
-    let namespace = text_at(object, "/metadata/namespace");
+    let namespace = str_at(object, "/metadata/namespace");
     TraceNode {
-        kind: text_at(object, "/kind").to_owned(),
+        kind: str_at(object, "/kind").to_owned(),
         namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
-        name: text_at(object, "/metadata/name").to_owned(),
+        name: str_at(object, "/metadata/name").to_owned(),
         role: String::new(),
         exists: Some(true),
         created: time_at(object, "/metadata/creationTimestamp"),
         generation,
-        conditions: conditions(object, generation),
-        note: note(object),
+        conditions: tree_conditions(object, generation),
+        note: object_note(object),
         children: Vec::new(),
     }
 }
 
 /// Those of the object, and those that a route has for each of its parents.
-fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
+fn tree_conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let own = object
         .pointer("/status/conditions")
         .and_then(Value::as_array);
@@ -148,10 +148,10 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let read = |condition: &Value| {
         let observed = condition["observedGeneration"].as_i64();
         TraceCondition {
-            type_: text_at(condition, "/type").to_owned(),
-            status: text_at(condition, "/status").to_owned(),
-            reason: text_at(condition, "/reason").to_owned(),
-            message: text_at(condition, "/message").to_owned(),
+            type_: str_at(condition, "/type").to_owned(),
+            status: str_at(condition, "/status").to_owned(),
+            reason: str_at(condition, "/reason").to_owned(),
+            message: str_at(condition, "/message").to_owned(),
             since: time_at(condition, "/lastTransitionTime"),
             current: observed.is_none() || generation.is_none() || observed >= generation,
         }
@@ -160,11 +160,11 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
 }
 
 /// What other kinds say of themselves without conditions.
-fn note(object: &Value) -> Option<String> {
-    match text_at(object, "/kind") {
+fn object_note(object: &Value) -> Option<String> {
+    match str_at(object, "/kind") {
         "Lease" => {
-            let holder = text_at(object, "/spec/holderIdentity");
-            let renewed = text_at(object, "/spec/renewTime");
+            let holder = str_at(object, "/spec/holderIdentity");
+            let renewed = str_at(object, "/spec/renewTime");
             Some(match holder {
                 "" => "held by nobody".to_owned(),
                 holder => format!("held by {holder}, renewed {renewed}"),

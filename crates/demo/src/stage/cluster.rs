@@ -18,10 +18,10 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config, ResourceExt};
 use tokio::time::timeout;
 
-use super::SYSTEM;
+use super::SYSTEM_NAMESPACE;
 
 const MANAGER: &str = "aplomb-demo";
-const PATIENCE: Duration = Duration::from_secs(20);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A cluster that is served.
 pub(super) struct DemoCluster {
@@ -55,13 +55,13 @@ impl DemoCluster {
         Ok(aplomb::client(config)?)
     }
 
-    pub(super) async fn end(self) {
+    pub(super) async fn shut_down(self) {
         self.running.stop().await;
     }
 }
 
 /// Installs all definitions and makes the operators' namespace.
-pub(super) async fn prepare(client: &Client) -> Result<()> {
+pub(super) async fn install_definitions(client: &Client) -> Result<()> {
     let all: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut definitions = aplomb_api::tunnel_definitions();
     definitions.extend(aplomb_api::coder_definitions());
@@ -69,10 +69,10 @@ pub(super) async fn prepare(client: &Client) -> Result<()> {
     for (name, text) in DEFINITIONS {
         definitions.push(serde_saphyr::from_str(text).context(name)?);
     }
-    try_join_all(definitions.iter().map(|it| install(&all, it))).await?;
+    try_join_all(definitions.iter().map(|it| apply_definition(&all, it))).await?;
     let namespace = Namespace {
         metadata: ObjectMeta {
-            name: Some(SYSTEM.to_owned()),
+            name: Some(SYSTEM_NAMESPACE.to_owned()),
             ..ObjectMeta::default()
         },
         ..Namespace::default()
@@ -84,7 +84,7 @@ pub(super) async fn prepare(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn install(
+async fn apply_definition(
     all: &Api<CustomResourceDefinition>,
     definition: &CustomResourceDefinition,
 ) -> Result<()> {
@@ -92,7 +92,7 @@ async fn install(
     let params = PatchParams::apply(MANAGER).force();
     all.patch(&name, &params, &Patch::Apply(definition)).await?;
     let served = await_condition(all.clone(), &name, is_crd_established());
-    let served = timeout(PATIENCE, served).await;
-    served.with_context(|| format!("{name} was not served within {PATIENCE:?}"))??;
+    let served = timeout(ESTABLISH_TIMEOUT, served).await;
+    served.with_context(|| format!("{name} was not served within {ESTABLISH_TIMEOUT:?}"))??;
     Ok(())
 }

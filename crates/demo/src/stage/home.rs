@@ -13,12 +13,12 @@ use tempfile::TempDir;
 pub(crate) struct DemoDir {
     dir: TempDir,
     kubeconfig: PathBuf,
-    ours: Cell<bool>,
+    owns_kubeconfig: Cell<bool>,
 }
 
 impl DemoDir {
     /// A new directory that only this user can read.
-    pub(crate) fn make(kubeconfig: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(kubeconfig: Option<&Path>) -> Result<Self> {
         let owner = std::fs::Permissions::from_mode(0o700);
         let dir = tempfile::Builder::new()
             .prefix("aplomb-demo-")
@@ -32,7 +32,7 @@ impl DemoDir {
         Ok(Self {
             dir,
             kubeconfig,
-            ours: Cell::default(),
+            owns_kubeconfig: Cell::default(),
         })
     }
 
@@ -40,25 +40,25 @@ impl DemoDir {
         &self.kubeconfig
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
+    pub(crate) fn log_path(&self) -> PathBuf {
         self.dir.path().join("operators.log")
     }
 
     /// The agent's key.
-    pub(crate) fn key(&self) -> PathBuf {
+    pub(crate) fn key_path(&self) -> PathBuf {
         self.dir.path().join("agent.key")
     }
 
     /// The kubeconfig is ours from here on: whatever was there before would not have been replaced.
-    pub(crate) fn wrote_kubeconfig(&self) {
-        self.ours.set(true);
+    pub(crate) fn own_kubeconfig(&self) {
+        self.owns_kubeconfig.set(true);
     }
 }
 
 impl Drop for DemoDir {
     /// The directory goes by itself; so must a kubeconfig elsewhere, which leads nowhere any more.
     fn drop(&mut self) {
-        if self.ours.get()
+        if self.owns_kubeconfig.get()
             && let Err(error) = std::fs::remove_file(&self.kubeconfig)
         {
             tracing::warn!(%error, "The kubeconfig could not be removed");

@@ -36,10 +36,10 @@ impl Office {
             board: AdminRegistry::default(),
             telemetry,
         };
-        let (ends, stopped) = (CancellationToken::new(), start.stopped());
+        let (ends, stopped) = (CancellationToken::new(), start.until_stopped());
         let console = ConsoleState::new(office.board.clone(), Clock::system(), ends.clone());
         let pages = office.board.router().merge(serve::router(console));
-        start.part("the page", async move {
+        start.spawn_part("the page", async move {
             // A page stays open for hours: whoever still looks at the end is not waited for.
             tokio::select! { biased;
                 () = stopped => Ok(()),

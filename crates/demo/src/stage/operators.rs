@@ -18,19 +18,19 @@ use serde_json::json;
 
 use super::nodes::{IP_NAME, NODES};
 use super::office::Office;
-use super::{NAMESPACE, SYSTEM, Start};
-use crate::rival::RivalWriter;
+use super::{NAMESPACE, SYSTEM_NAMESPACE, Start};
+use crate::rival_writer::RivalWriter;
 
 /// The floating IP at the provider.
 pub(crate) const FLOATING_IP: u64 = 4711;
 /// The other clients of the same account there.
-pub(crate) const OTHERS: &str = "others";
+pub(crate) const OTHER_CLIENTS: &str = "others";
 /// A token of the length that the provider's have; it opens nothing.
 const HETZNER_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000007";
 const IDENTITY: &str = "aplomb-demo";
 
 /// coderd, and the Hetzner API with two servers and a floating IP.
-pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
+pub(super) fn start_simulators(clock: &Clock) -> Result<(Coderd, Hetzner)> {
     let seed = clock.below(u64::MAX);
     let coderd = Coderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
     let hetzner = Hetzner::new(hetzner::Config::new(clock.clone(), seed, HETZNER_TOKEN));
@@ -47,9 +47,9 @@ pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
 }
 
 /// The tokens, where operators look for them.
-pub(super) async fn secrets(client: &Client) -> Result<()> {
+pub(super) async fn create_secrets(client: &Client) -> Result<()> {
     let all = [
-        (SYSTEM, "hcloud", HETZNER_TOKEN),
+        (SYSTEM_NAMESPACE, "hcloud", HETZNER_TOKEN),
         (NAMESPACE, "coder-token", OWNER_TOKEN),
     ];
     for (namespace, name, token) in all {
@@ -64,8 +64,8 @@ pub(super) async fn secrets(client: &Client) -> Result<()> {
 }
 
 /// Starts the tunnel operator, with the rival between it and the API server.
-pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
-    let (client, stopped) = (rival.before(client), start.stopped());
+pub(super) fn start_tunnel_operator(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
+    let (client, stopped) = (rival.wrap_client(client), start.until_stopped());
     let settings = tunnel::TunnelSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -77,14 +77,14 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
         server: Some(office.server.clone()),
         ..tunnel::TunnelDeps::real(u64::from(std::process::id()))
     };
-    start.part("the tunnel operator", async move {
+    start.spawn_part("the tunnel operator", async move {
         Ok(tunnel::run(client, &settings, parts, stopped).await?)
     });
 }
 
 /// Starts the Coder operator, and the pods that it orders.
-pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
-    let (of_operator, stopped, service) = (client.clone(), start.stopped(), coderd.service());
+pub(super) fn start_coder_operator(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
+    let (of_operator, stopped, service) = (client.clone(), start.until_stopped(), coderd.service());
     let settings = coder::CoderSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -97,11 +97,11 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
         server: Some(office.server.clone()),
         ..coder::CoderDeps::real()
     };
-    start.part("the Coder operator", async move {
+    start.spawn_part("the Coder operator", async move {
         Ok(coder::run(of_operator, &settings, parts, stopped).await?)
     });
-    let (pods, client, stopped) = (Pods::of(coderd.clone()), client.clone(), start.stopped());
-    start.part("the pods of Coder", async move {
+    let (pods, client, stopped) = (Pods::of(coderd.clone()), client.clone(), start.until_stopped());
+    start.spawn_part("the pods of Coder", async move {
         tokio::select! { biased;
             () = stopped => Ok(()),
             () = pods.play(client) => Err(anyhow!("they ended")),
@@ -110,8 +110,8 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
 }
 
 /// Starts the egress operator.
-pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzner: &Hetzner) {
-    let (client, stopped, service) = (client.clone(), start.stopped(), hetzner.service());
+pub(super) fn start_egress_operator(start: &Start<'_>, client: &Client, office: &Office, hetzner: &Hetzner) {
+    let (client, stopped, service) = (client.clone(), start.until_stopped(), hetzner.service());
     let settings = egress::EgressSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -127,7 +127,7 @@ pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzne
         server: Some(office.server.clone()),
         egress: egress::telemetry::EgressMetrics::default(),
     };
-    start.part("the egress operator", async move {
+    start.spawn_part("the egress operator", async move {
         Ok(egress::run(client, &settings, parts, stopped).await?)
     });
 }

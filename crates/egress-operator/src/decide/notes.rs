@@ -69,7 +69,7 @@ fn moved(scene: &Assessment<'_>, status: &StableEgressStatus) -> Option<EventNot
 
 fn sentence(ip: &str, moved: &MoveStatus) -> String {
     let from = moved.from.as_deref().unwrap_or("nowhere");
-    let (to, cause) = (&moved.to, moved.cause.word());
+    let (to, cause) = (&moved.to, moved.cause.as_str());
     let took = moved.stages.total.unwrap_or_default();
     format!("{ip} moved from {from} to {to} because of {cause}, {took} after the first sign")
 }

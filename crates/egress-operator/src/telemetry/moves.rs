@@ -52,7 +52,7 @@ const COUNTERS: &[Metric<MoveCounters, u64>] = &[
         read: |tally| {
             let moves = tally.moves.iter();
             moves
-                .map(|(cause, count)| (vec![("cause", cause.word())], *count))
+                .map(|(cause, count)| (vec![("cause", cause.as_str())], *count))
                 .collect()
         },
     },
@@ -104,7 +104,7 @@ impl Occurrence for MoveStarted<'_> {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         *tally.moves.entry(self.moving.cause).or_default() += 1;
         let from = self.moving.from.as_deref().unwrap_or("nowhere");
-        let (to, cause) = (&self.moving.to, self.moving.cause.word());
+        let (to, cause) = (&self.moving.to, self.moving.cause.as_str());
         info!(stable_egress = %self.name, from, to, cause, "Moving the floating IP");
     }
 }
@@ -128,7 +128,7 @@ impl Occurrence for MoveEnded<'_> {
             histogram.observe(took.0.as_secs_f64());
         }
         let from = self.moved.from.as_deref().unwrap_or("nowhere");
-        let (to, cause) = (&self.moved.to, self.moved.cause.word());
+        let (to, cause) = (&self.moved.to, self.moved.cause.as_str());
         let took = self.moved.stages.total.unwrap_or_default();
         info!(stable_egress = %self.name, from, to, cause, %took, "Moved the floating IP");
     }

@@ -106,8 +106,8 @@ fn moved() -> MoveStatus {
         unlabelled_since: None,
         overdue: false,
         stages: MoveStages {
-            assign: Some(DurationString::seconds(3)),
-            total: Some(DurationString::seconds(4)),
+            assign: Some(DurationString::from_secs(3)),
+            total: Some(DurationString::from_secs(4)),
             ..MoveStages::default()
         },
     }

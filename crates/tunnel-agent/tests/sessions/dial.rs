@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use aplomb_api::wire::{
-    ALPN, ConnectorId, LONGEST, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest,
+    ALPN, ConnectorId, MAX_FRAME_SIZE, OLD_ALPN, StreamRefusal, StreamReply, StreamRequest,
 };
 use aplomb_tunnel_agent::AgentEvent;
 use aplomb_tunnel_agent::frame;
@@ -110,7 +110,7 @@ async fn a_frame_that_makes_no_sense_is_refused() -> Result<()> {
     let gateway = Gateway::start().await?;
     agent.list(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
-    let too_long = u32::try_from(LONGEST + 1)?.to_be_bytes().to_vec();
+    let too_long = u32::try_from(MAX_FRAME_SIZE + 1)?.to_be_bytes().to_vec();
     for bytes in [too_long, b"\0\0\0\x02{}".to_vec(), b"\0\0\0\x01x".to_vec()] {
         let (mut send, mut recv) = connection.open_bi().await?;
         send.write_all(&bytes).await?;

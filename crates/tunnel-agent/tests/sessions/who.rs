@@ -1,7 +1,7 @@
 //! Who is served: listed gateways, for as long as they are listed and the time it takes to go.
 
 use anyhow::Result;
-use aplomb_api::wire::{RELEASED, StreamReply, UNLISTED};
+use aplomb_api::wire::{CLOSE_RELEASED, StreamReply, CLOSE_NOT_ALLOWED};
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use tokio::time::Instant;
 
@@ -16,7 +16,7 @@ async fn a_peer_that_is_not_listed_gets_nothing() -> Result<()> {
     for asked in [dial(&origin), prove(crate::lab::SESSION, &origin)] {
         let connection = stranger.connect(&agent).await?;
         assert!(open(&connection, &asked).await.is_err());
-        assert_eq!(close_code(&connection).await?, u64::from(UNLISTED));
+        assert_eq!(close_code(&connection).await?, u64::from(CLOSE_NOT_ALLOWED));
     }
     let connection = listed.connect(&agent).await?;
     let (_, _, reply) = open(&connection, &dial(&origin)).await?;
@@ -55,7 +55,7 @@ async fn a_gateway_that_is_no_longer_listed_may_end_what_it_does_and_is_dropped(
         StreamReply::Connected,
         "requests under way are ended"
     );
-    assert_eq!(close_code(&dropped).await?, u64::from(UNLISTED));
+    assert_eq!(close_code(&dropped).await?, u64::from(CLOSE_NOT_ALLOWED));
     assert!(delisted.elapsed() >= PARTING, "it had its time");
     assert!(kept.close_reason().is_none());
     let (_, _, reply) = open(&kept, &dial(&origin)).await?;
@@ -73,7 +73,7 @@ async fn an_agent_that_goes_says_so() -> Result<()> {
     let (_, _, reply) = open(&connection, &prove("x", "localhost:1")).await?;
     assert!(matches!(reply, StreamReply::Refused { .. }));
     agent.released.cancel();
-    assert_eq!(close_code(&connection).await?, u64::from(RELEASED));
+    assert_eq!(close_code(&connection).await?, u64::from(CLOSE_RELEASED));
     agent.serving.join().await;
     assert!(agent.endpoint.is_closed());
     Ok(())

@@ -66,7 +66,7 @@ async fn exchange(
     AsyncReadExt::read_exact(&mut recv, &mut head)
         .await
         .map_err(|error| protocol(&error))?;
-    let length = wire::length(head).map_err(|error| protocol(&error))?;
+    let length = wire::body_length(head).map_err(|error| protocol(&error))?;
     let mut body = vec![0; length];
     AsyncReadExt::read_exact(&mut recv, &mut body)
         .await

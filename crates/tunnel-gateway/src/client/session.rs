@@ -207,7 +207,7 @@ async fn held(
 
 fn is_release(ended: &ConnectionError) -> bool {
     matches!(ended, ConnectionError::ApplicationClosed(close)
-        if close.error_code == VarInt::from_u32(wire::RELEASED))
+        if close.error_code == VarInt::from_u32(wire::CLOSE_RELEASED))
 }
 
 async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, String> {

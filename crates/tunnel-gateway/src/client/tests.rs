@@ -255,7 +255,7 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
     side.keep(&peer.target());
     assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
     assert_eq!(side.keeper.lost(), []);
-    peer.close(wire::RELEASED).await;
+    peer.close(wire::CLOSE_RELEASED).await;
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
@@ -274,7 +274,7 @@ async fn a_released_agent_that_says_where_it_is_now_is_dialled_again() {
     let peer = Peer::start(None, "s1").await;
     side.keep(&peer.target());
     assert!(side.dial(&peer.target(), "echo:1").await.is_ok());
-    peer.close(wire::RELEASED).await;
+    peer.close(wire::CLOSE_RELEASED).await;
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
@@ -296,7 +296,7 @@ async fn a_released_agent_that_says_where_it_is_now_is_dialled_again() {
 async fn an_agent_that_drops_this_gateway_is_lost_until_it_takes_it_up() {
     let mut side = Side::new().await;
     let peer = Peer::start(None, "s1").await;
-    peer.drop_all(Some(wire::UNLISTED));
+    peer.drop_all(Some(wire::CLOSE_NOT_ALLOWED));
     side.keep(&peer.target());
     let told = side.changes.wait_for(|many| *many == 1);
     timeout(Duration::from_secs(5), told)

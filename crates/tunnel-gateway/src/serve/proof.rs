@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::headers::PROOF;
-use aplomb_api::wire::{PROOF_PATIENCE, ProofStatement, proof_work};
+use aplomb_api::wire::{MAX_PROBE_TIMEOUT, ProofStatement, proof_timeout};
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -61,7 +61,7 @@ pub(super) async fn answer(
     }
     let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "too many proofs at once");
     let _share = core.proofs.take(tunnel.uid.clone()).ok_or_else(too_many)?;
-    let work = core.limits.dial_timeout.min(proof_work(patience));
+    let work = core.limits.dial_timeout.min(proof_timeout(patience));
     let deadline = Instant::now() + work;
     let proven = prove(core, origin, &statement, deadline);
     let proven = timeout_at(deadline + work / 4, proven).await;
@@ -120,6 +120,6 @@ fn asked(query: &str) -> Result<Asked, ErrorResponse> {
     let rule = usize::try_from(number("rule")?.unwrap_or_default());
     Ok(Asked {
         rule: rule.unwrap_or(usize::MAX),
-        patience: patience.unwrap_or(PROOF_PATIENCE),
+        patience: patience.unwrap_or(MAX_PROBE_TIMEOUT),
     })
 }

@@ -66,7 +66,7 @@ fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Contro
                 old.spec.lost == new.spec.lost && old.spec.more_lost == new.spec.more_lost
             }),
             |replica, _| {
-                let lost = replica.spec.all_lost();
+                let lost = replica.spec.lost_sessions();
                 lost.map(|(namespace, name, _)| ObjectKey::new(Some(namespace), name))
                     .collect()
             },

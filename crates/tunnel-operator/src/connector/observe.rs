@@ -141,7 +141,7 @@ impl Observer<'_> {
         };
         let without = live
             .iter()
-            .filter(|replica| replica.spec.all_lost().any(lost));
+            .filter(|replica| replica.spec.lost_sessions().any(lost));
         Ok((live.len(), without.count()))
     }
 }

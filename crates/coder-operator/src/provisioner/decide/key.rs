@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aplomb::EventNote;
 use aplomb_api::coder::{
-    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_marked, reasons,
+    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_owned_key_name, reasons,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -129,7 +129,7 @@ fn find(
 pub(super) fn ours(world: &Observed, pending: &KeyRecord, found: &ProvisionerKey) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
     let made = seconds(found.created_at);
-    is_marked(&pending.name, &world.object.uid().unwrap_or_default())
+    is_owned_key_name(&pending.name, &world.object.uid().unwrap_or_default())
         && after(&made, SLACK) >= pending.since.0
         && tags_hash(&tags) == pending.tags_hash
         && !world.others.contains(&pending.name)

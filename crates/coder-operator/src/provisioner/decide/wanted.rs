@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aplomb_api::coder::{
     CoderProvisioner, CoderProvisionerStatus, KeyRecord, RotationStatus, SecretKeyRef, annotations,
-    key_name, plain_key_name, shortened,
+    key_name, unsuffixed_key_name, truncate_name,
 };
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -101,7 +101,7 @@ impl<'a> DesiredKey<'a> {
     /// Whether `name` is one of this base's, up to the `last`: also one that was taken over, or made before
     /// names were marked.
     pub(super) fn named(&self, name: &str, last: u32) -> bool {
-        (0..=last).any(|it| self.name(it) == name || plain_key_name(&self.base, it) == name)
+        (0..=last).any(|it| self.name(it) == name || unsuffixed_key_name(&self.base, it) == name)
     }
 
     /// Whether a key that is about to be made is still the one that is wanted.
@@ -171,7 +171,7 @@ pub(crate) fn tags_hash(tags: &BTreeMap<String, String>) -> String {
 /// Where the key is put.
 pub(crate) fn secret_ref(object: &CoderProvisioner) -> SecretKeyRef {
     let key = &object.spec.key;
-    let usual = || shortened(&format!("{}-provisioner-key", object.name_any()), LONGEST);
+    let usual = || truncate_name(&format!("{}-provisioner-key", object.name_any()), LONGEST);
     SecretKeyRef {
         name: key.secret_name.clone().unwrap_or_else(usual),
         key: key.secret_key.clone().unwrap_or_else(|| "key".to_owned()),

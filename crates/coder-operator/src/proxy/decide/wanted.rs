@@ -1,7 +1,7 @@
 //! How the proxy of an object is to be known: its name, what people see, and where its token is kept.
 
 use aplomb_api::coder::{
-    CoderWorkspaceProxy, SecretKeyRef, annotations, mark, proxy_name, shortened,
+    CoderWorkspaceProxy, SecretKeyRef, annotations, owner_suffix, proxy_name, truncate_name,
 };
 use kube::ResourceExt;
 use sha2::{Digest, Sha256};
@@ -34,14 +34,14 @@ fn marked(object: &CoderWorkspaceProxy, icon: String) -> String {
     // A part of an image is named in the same place.
     match icon.contains('#') {
         true => icon,
-        false => format!("{icon}{MARK}{}", mark(&object.uid().unwrap_or_default())),
+        false => format!("{icon}{MARK}{}", owner_suffix(&object.uid().unwrap_or_default())),
     }
 }
 
 /// Whether a proxy with this icon was made for the object.
 pub(super) fn is_marked(object: &CoderWorkspaceProxy, icon: &str) -> bool {
-    let mark = mark(&object.uid().unwrap_or_default());
-    icon.split_once(MARK).is_some_and(|(_, it)| it == mark)
+    let mark = owner_suffix(&object.uid().unwrap_or_default());
+    icon.split_once(MARK).is_some_and(|(_, it)| it == owner_suffix)
 }
 
 /// Whether a proxy with this icon was made for another object.
@@ -63,7 +63,7 @@ pub(super) fn described(name: &str, display_name: &str, icon: &str) -> String {
 /// Where the token is: as the spec says, or where the operator puts it.
 pub(crate) fn secret_ref(object: &CoderWorkspaceProxy) -> SecretKeyRef {
     let spec = &object.spec;
-    let usual = || shortened(&format!("{}-proxy-token", object.name_any()), LONGEST);
+    let usual = || truncate_name(&format!("{}-proxy-token", object.name_any()), LONGEST);
     match (&spec.bootstrap, &spec.proxy_session_token_secret_ref) {
         (None, Some(given)) => given.clone(),
         (bootstrap, _) => {

@@ -54,7 +54,7 @@ fn every_stage_of_a_move_is_timed() {
     else {
         panic!("a stage is missing: {last:?}");
     };
-    assert_eq!(decide, DurationString::seconds(300));
+    assert_eq!(decide, DurationString::from_secs(300));
     assert_eq!(total.0, decide.0 + accept.0 + assign.0 + label.0);
     assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
     assert_eq!(

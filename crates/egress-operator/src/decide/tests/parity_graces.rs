@@ -135,7 +135,7 @@ fn fails(model: &mut Model, failures: u32) {
 fn failures_and_a_grace_must_both_be_over() {
     let mut model = probing(Model::settled(2));
     model.spec.health.probe.failures = Some(3);
-    model.spec.graces.unhealthy = Some(DurationString::seconds(20));
+    model.spec.graces.unhealthy = Some(DurationString::from_secs(20));
     fails(&mut model, 3);
     model.pass(19 * SECOND);
     model.assert_untouched();

@@ -57,8 +57,8 @@ fn nodes<const N: usize>(numbers: [u8; N]) -> Vec<(String, Vec<IpAddr>)> {
 
 fn settings() -> egress::ProbeSpec {
     egress::ProbeSpec {
-        interval: aplomb_api::DurationString::seconds(5),
-        timeout: aplomb_api::DurationString::seconds(2),
+        interval: aplomb_api::DurationString::from_secs(5),
+        timeout: aplomb_api::DurationString::from_secs(2),
         ..egress::ProbeSpec::default()
     }
 }

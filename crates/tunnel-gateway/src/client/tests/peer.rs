@@ -115,7 +115,7 @@ async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
     AsyncReadExt::read_exact(&mut recv, &mut head)
         .await
         .expect("a head");
-    let mut body = vec![0; wire::length(head).expect("short")];
+    let mut body = vec![0; wire::body_length(head).expect("short")];
     AsyncReadExt::read_exact(&mut recv, &mut body)
         .await
         .expect("a body");

@@ -141,7 +141,7 @@ fn a_proxy_of_another_object_is_not_adopted_through_its_secret() {
     let mut world = world(object(json!({})));
     world.secret = holding(ID);
     let theirs = crate::client::WorkspaceProxy {
-        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("v")),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("v")),
         ..proxy(ID, "europe", 86_400)
     };
     shows(&mut world, URL, ID, Some(theirs.clone()));
@@ -185,7 +185,7 @@ fn a_proxy_made_at_the_right_time_is_not_ours_for_that() {
     for icon in [
         "/emojis/1f310.png".to_owned(),
         "/emojis/1f310.png#aplomb-".to_owned(),
-        format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("v")),
+        format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("v")),
     ] {
         let mut world = world(object(json!({})));
         world.status.pending = Some(pending("europe", 60));

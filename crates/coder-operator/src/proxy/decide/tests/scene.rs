@@ -166,7 +166,7 @@ pub(super) fn proxy(id: &str, name: &str, age: i64) -> WorkspaceProxy {
         id: id.to_owned(),
         name: name.to_owned(),
         display_name: name.to_owned(),
-        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::mark("u")),
+        icon: format!("/emojis/1f310.png#aplomb-{}", aplomb_api::coder::owner_suffix("u")),
         created_at: Some(ago(age).0),
         deleted: false,
         status: Some(WorkspaceProxyHealth {
