@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::client::CallErrorClass;
 
 /// For how long a refusal is remembered.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REFUSAL_TTL: Duration = Duration::from_secs(3600);
 
 /// How the bypass stands with one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum BypassState {
 #[derive(Debug, Default)]
 pub(crate) struct BypassMemory {
     state: BypassState,
-    trying: bool,
+    in_trial: bool,
     until: Option<Instant>,
 }
 
@@ -44,29 +44,29 @@ impl BypassMemory {
     }
 
     /// Whether a call that wants it sends the header. If so, what comes of it must be told.
-    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+    pub(crate) fn begin_trial(&mut self, now: Instant) -> bool {
         match self.state(now) {
             BypassState::Works => true,
             BypassState::Refused | BypassState::Ineffective => false,
-            BypassState::Untried => !std::mem::replace(&mut self.trying, true),
+            BypassState::Untried => !std::mem::replace(&mut self.in_trial, true),
         }
     }
 
     /// A call with the header has ended: as `Ok`, by a refusal, or in no way at all. Returns what has to be
     /// said that was not known before.
-    pub(crate) fn ended(
+    pub(crate) fn end_trial(
         &mut self,
         how: Option<Result<(), CallErrorClass>>,
         now: Instant,
     ) -> Option<BypassState> {
         let before = self.state(now);
-        self.trying = false;
+        self.in_trial = false;
         match how {
             Some(Err(CallErrorClass::BypassRefused)) => {
-                self.remember(BypassState::Refused, before, now)
+                self.set_state(BypassState::Refused, before, now)
             }
             Some(Err(CallErrorClass::Limited)) => {
-                self.remember(BypassState::Ineffective, before, now)
+                self.set_state(BypassState::Ineffective, before, now)
             }
             // The handler was reached: the limiter let it through.
             Some(
@@ -84,12 +84,12 @@ impl BypassMemory {
     }
 
     /// The server is one that takes no notice of the header.
-    pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<BypassState> {
+    pub(crate) fn record_unsupported(&mut self, now: Instant) -> Option<BypassState> {
         let before = self.state(now);
-        self.remember(BypassState::Ineffective, before, now)
+        self.set_state(BypassState::Ineffective, before, now)
     }
 
-    fn remember(
+    fn set_state(
         &mut self,
         what: BypassState,
         before: BypassState,
@@ -98,7 +98,7 @@ impl BypassMemory {
         if before == what {
             return None;
         }
-        (self.state, self.until) = (what, Some(now + REMEMBERED));
+        (self.state, self.until) = (what, Some(now + REFUSAL_TTL));
         Some(what)
     }
 }
@@ -114,10 +114,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_tried_once_and_then_never_counted() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        assert!(!memory.begin(after(0)), "one tries, the others are counted");
-        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        assert!(memory.begin_trial(after(0)));
+        assert!(!memory.begin_trial(after(0)), "one tries, the others are counted");
+        assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         assert_eq!(memory.state(after(100_000)), BypassState::Works);
     }
 
@@ -126,9 +126,9 @@ mod tests {
         let mut memory = BypassMemory::default();
         let mut tries = 0;
         for second in 0..7200 {
-            if memory.begin(after(second)) {
+            if memory.begin_trial(after(second)) {
                 tries += 1;
-                let said = memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(second));
+                let said = memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(second));
                 assert_eq!(said, Some(BypassState::Refused));
             }
         }
@@ -136,24 +136,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_counts_all_the_same_is_said_once() {
+    async fn a_server_that_counts_anyway_is_reported_once() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        assert!(memory.begin_trial(after(0)));
+        assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         let limited = Some(Err(CallErrorClass::Limited));
         assert_eq!(
-            memory.ended(limited, after(2)),
+            memory.end_trial(limited, after(2)),
             Some(BypassState::Ineffective)
         );
-        assert_eq!(memory.ended(limited, after(2)), None);
-        assert!(!memory.begin(after(3)));
-        assert_eq!(memory.unknown_there(after(4)), None);
-        assert!(memory.begin(after(3602)));
+        assert_eq!(memory.end_trial(limited, after(2)), None);
+        assert!(!memory.begin_trial(after(3)));
+        assert_eq!(memory.record_unsupported(after(4)), None);
+        assert!(memory.begin_trial(after(3602)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_says_nothing_about_it_is_tried_again() {
+    async fn an_unrelated_failure_is_tried_again() {
         let mut memory = BypassMemory::default();
         for how in [
             None,
@@ -161,8 +161,8 @@ mod tests {
             Some(Err(CallErrorClass::NoAnswer)),
             Some(Err(CallErrorClass::Token)),
         ] {
-            assert!(memory.begin(after(0)));
-            assert_eq!(memory.ended(how, after(0)), None);
+            assert!(memory.begin_trial(after(0)));
+            assert_eq!(memory.end_trial(how, after(0)), None);
             assert_eq!(memory.state(after(0)), BypassState::Untried);
         }
     }
@@ -170,11 +170,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_success_does_not_undo_a_refusal() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        memory.ended(Some(Ok(())), after(0));
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
-        memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(1));
-        memory.ended(Some(Ok(())), after(2));
+        assert!(memory.begin_trial(after(0)));
+        memory.end_trial(Some(Ok(())), after(0));
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
+        memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(1));
+        memory.end_trial(Some(Ok(())), after(2));
         assert_eq!(memory.state(after(2)), BypassState::Refused);
     }
 }

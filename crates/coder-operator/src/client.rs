@@ -6,7 +6,7 @@
 
 mod ask;
 mod base;
-mod clean;
+mod redact;
 mod endpoint;
 mod error;
 mod model;
@@ -30,15 +30,15 @@ pub use model::{
 };
 
 /// Carries the token.
-const SESSION: HeaderName = HeaderName::from_static("coder-session-token");
+const SESSION_TOKEN_HEADER: HeaderName = HeaderName::from_static("coder-session-token");
 /// Asks not to be counted.
-const BYPASS: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
+const BYPASS_HEADER: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
 
 /// Speaks to one server with one token. Cheap to clone.
 #[derive(Clone)]
 pub struct CoderClient {
     transport: Transport,
-    base: ServerUrl,
+    base_url: ServerUrl,
     token: ApiToken,
 }
 
@@ -62,15 +62,15 @@ impl CoderClient {
     pub fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
         Self {
             transport,
-            base,
+            base_url: base,
             token,
         }
     }
 
     /// Where it speaks to.
     #[must_use]
-    pub fn base(&self) -> &ServerUrl {
-        &self.base
+    pub fn base_url(&self) -> &ServerUrl {
+        &self.base_url
     }
 
     /// Makes one call: one request, however it ends. With `bypass` it asks not to be counted.
@@ -80,14 +80,14 @@ impl CoderClient {
     pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost =
             |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
-        let request = self.request(ask, bypass).map_err(|cause| lost(&cause))?;
+        let request = self.build_request(ask, bypass).map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
             let said = (head.status, head.headers, body.as_ref());
-            return Err(CallError::refused(&self.token, ask.endpoint, bypass, said));
+            return Err(CallError::from_response(&self.token, ask.endpoint, bypass, said));
         }
-        match ask.read(&body) {
+        match ask.parse(&body) {
             Some(body) => Ok(CoderResponse {
                 status: head.status.as_u16(),
                 headers: head.headers,
@@ -101,20 +101,20 @@ impl CoderClient {
         }
     }
 
-    fn request<T>(
+    fn build_request<T>(
         &self,
         ask: &CoderCall<T>,
         bypass: bool,
     ) -> std::result::Result<Request<Bytes>, http::Error> {
         let mut request = Request::builder()
             .method(ask.method.clone())
-            .uri(format!("{}{}", self.base.url(), ask.path))
+            .uri(format!("{}{}", self.base_url.url(), ask.path))
             .header(header::ACCEPT, "application/json");
         if ask.endpoint.needs_token() {
-            request = request.header(SESSION, self.token.header(""));
+            request = request.header(SESSION_TOKEN_HEADER, self.token.to_header_value(""));
         }
         if bypass {
-            request = request.header(BYPASS, HeaderValue::from_static("true"));
+            request = request.header(BYPASS_HEADER, HeaderValue::from_static("true"));
         }
         match &ask.body {
             None => request.body(Bytes::new()),
@@ -137,7 +137,7 @@ impl<T> fmt::Debug for CoderResponse<T> {
 impl fmt::Debug for CoderClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("base", &self.base)
+            .field("base", &self.base_url)
             .finish_non_exhaustive()
     }
 }

@@ -9,16 +9,16 @@ use tokio::time::Instant;
 
 use crate::client::CallErrorClass;
 use crate::hindrance::Blocked;
-use crate::times::{after, seconds};
+use crate::times::{add_span, whole_seconds};
 
 /// What a refusal is waited out with that only a person can mend.
-pub(crate) const SELDOM: Duration = Duration::from_secs(600);
+pub(crate) const PERMANENT_RETRY: Duration = Duration::from_secs(600);
 /// How soon what hindered a pass that went on all the same is tried again.
-const SOON: Duration = Duration::from_secs(15);
+const BLOCKED_RETRY: Duration = Duration::from_secs(15);
 /// What is written down of the first wait where nobody has told it yet.
-const FIRST: Duration = Duration::from_secs(5);
+const INITIAL_WAIT: Duration = Duration::from_secs(5);
 /// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
-const MOMENT: Duration = Duration::from_secs(1);
+const LIMITED_RECHECK: Duration = Duration::from_secs(1);
 /// The longest that one step of a backoff takes: what a restarted process waits, at most.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
 
@@ -26,7 +26,7 @@ const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Look again after this time. Nothing of it: the status must be written before what comes next.
-    Again(Duration),
+    RequeueAfter(Duration),
     /// Nothing helps but a change.
     Rejected { reason: String, message: String },
     /// The server does not answer.
@@ -35,17 +35,17 @@ pub(crate) enum End {
 
 impl End {
     /// After a hindrance that nothing gets past. `failed` is the reason where only a person can help.
-    pub(crate) fn hindered(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
+    pub(crate) fn from_blocked(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
         match hindrance {
             Blocked::Later { until, .. } => {
-                Self::Again(until.saturating_duration_since(now).max(MOMENT / 10))
+                Self::RequeueAfter(until.saturating_duration_since(now).max(LIMITED_RECHECK / 10))
             }
             Blocked::Refused(error) => match error.class {
-                CallErrorClass::Limited => Self::Again(MOMENT),
+                CallErrorClass::Limited => Self::RequeueAfter(LIMITED_RECHECK),
                 CallErrorClass::Server | CallErrorClass::NoAnswer => {
                     Self::Unavailable(error.to_string())
                 }
-                CallErrorClass::Token => Self::Again(SELDOM),
+                CallErrorClass::Token => Self::RequeueAfter(PERMANENT_RETRY),
                 _ => Self::Rejected {
                     reason: failed.to_owned(),
                     message: error.to_string(),
@@ -55,22 +55,22 @@ impl End {
     }
 
     /// The same, or earlier if what hindered a course that went on all the same passes earlier.
-    pub(crate) fn sooner(self, hindrances: &[Blocked], now: Instant) -> Self {
-        let Self::Again(wait) = self else {
+    pub(crate) fn min_wait(self, hindrances: &[Blocked], now: Instant) -> Self {
+        let Self::RequeueAfter(wait) = self else {
             return self;
         };
-        let turns = hindrances.iter().filter(|it| it.passes());
+        let turns = hindrances.iter().filter(|it| it.is_transient());
         let soonest = turns.map(|it| match it {
-            Blocked::Later { until, .. } => until.saturating_duration_since(now).max(MOMENT),
-            Blocked::Refused(_) => SOON,
+            Blocked::Later { until, .. } => until.saturating_duration_since(now).max(LIMITED_RECHECK),
+            Blocked::Refused(_) => BLOCKED_RETRY,
         });
-        Self::Again(soonest.fold(wait, Duration::min))
+        Self::RequeueAfter(soonest.fold(wait, Duration::min))
     }
 
     /// What the runtime is told.
-    pub(crate) fn verdict(self) -> Result<Action> {
+    pub(crate) fn action(self) -> Result<Action> {
         match self {
-            Self::Again(wait) => Ok(Action::Recheck(wait)),
+            Self::RequeueAfter(wait) => Ok(Action::Recheck(wait)),
             Self::Rejected { reason, message } => Ok(Action::rejected(&reason, message)),
             Self::Unavailable(why) => Err(Error::new(Pushed::Unavailable, why)),
         }
@@ -79,7 +79,7 @@ impl End {
 
 /// Writes down once that the server refuses for its limit, and takes it back when it has answered: a pass
 /// that needed nothing of it proves nothing while its last answer was a refusal.
-pub(crate) fn limited(
+pub(crate) fn record_rate_limit(
     hindrances: &[Blocked],
     throttled: bool,
     (now, instant): (Timestamp, Instant),
@@ -93,7 +93,7 @@ pub(crate) fn limited(
             until,
         } => Some((*endpoint, until.saturating_duration_since(instant))),
         Blocked::Refused(error) if error.class == CallErrorClass::Limited => {
-            Some((error.endpoint, FIRST))
+            Some((error.endpoint, INITIAL_WAIT))
         }
         _ => None,
     });
@@ -102,12 +102,12 @@ pub(crate) fn limited(
             notes.push(EventNote::warning(
                 "RateLimited",
                 "Call",
-                limited_story(endpoint),
+                rate_limit_message(endpoint),
             ));
-            let since = seconds(now);
+            let since = whole_seconds(now);
             *record = Some(RateLimited {
                 endpoint: endpoint.to_owned(),
-                not_before: seconds(after(&since, wait.min(LONGEST_BACKOFF))),
+                not_before: whole_seconds(add_span(&since, wait.min(LONGEST_BACKOFF))),
                 since,
             });
         }
@@ -122,7 +122,7 @@ pub(crate) fn limited(
 }
 
 /// Why nothing is sent for now.
-pub(crate) fn limited_story(endpoint: &str) -> String {
+pub(crate) fn rate_limit_message(endpoint: &str) -> String {
     format!(
         "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
          2 min; what works keeps working"

@@ -15,12 +15,12 @@ use tokio::time::Instant;
 
 use crate::object::Object;
 
-const BASE: Duration = Duration::from_secs(2);
-const CAP: Duration = Duration::from_secs(120);
-const FLOOR: Duration = Duration::from_secs(1);
+const BASE_DELAY: Duration = Duration::from_secs(2);
+const MAX_DELAY: Duration = Duration::from_secs(120);
+const MIN_DELAY: Duration = Duration::from_secs(1);
 const JITTER: f64 = 0.2;
 /// The first refusal in a row whose wait is at the cap.
-const CAPPED: u32 = 7;
+const CAPPED_REFUSALS: u32 = 7;
 
 /// The gates of all objects. Clones share them.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ struct State {
     /// Those that were refused, or whose status was read. An open one stays, so that the status of an
     /// episode that is over does not close it again.
     gates: BTreeMap<Object, Gate>,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +47,7 @@ impl ObjectBackoffs {
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             gates: BTreeMap::new(),
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
         })))
     }
 
@@ -66,7 +66,7 @@ impl ObjectBackoffs {
             (Some(gate), _) => gate,
             (None, None) => return None,
             (None, Some(episode)) => {
-                let gate = Gate::resumed(episode, now, &mut state.dice);
+                let gate = Gate::from_status(episode, now, &mut state.rng);
                 state.gates.insert(who.clone(), gate);
                 gate
             }
@@ -77,21 +77,21 @@ impl ObjectBackoffs {
     /// A call of `who` was answered by a 429. Says how long it makes no other. One that was on its way
     /// together with another that was refused counts as that one.
     #[must_use]
-    pub fn refused(&self, who: &Object, now: Instant) -> Duration {
+    pub fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
         let mut state = self.lock();
-        let State { gates, dice } = &mut *state;
+        let State { gates, rng: dice } = &mut *state;
         let gate = gates.entry(who.clone()).or_default();
         if let Some(until) = gate.not_before.filter(|until| now < *until) {
             return until - now;
         }
         gate.refusals = gate.refusals.saturating_add(1);
-        let wait = wait(gate.refusals, dice);
+        let wait = jittered_delay(gate.refusals, dice);
         gate.not_before = Some(now + wait);
         wait
     }
 
     /// A call of `who` was answered by anything else.
-    pub fn answered(&self, who: &Object) {
+    pub fn record_answer(&self, who: &Object) {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
@@ -103,7 +103,7 @@ impl ObjectBackoffs {
     }
 
     /// The object is gone.
-    pub fn forget(&self, who: &Object) {
+    pub fn remove(&self, who: &Object) {
         self.lock().gates.remove(who);
     }
 
@@ -116,45 +116,45 @@ impl Gate {
     /// As an earlier process has left it: as many refusals as fit into the time since the episode began, and
     /// a step of that length before the first call. A time that is further away than any wait was written
     /// by another clock.
-    fn resumed(
+    fn from_status(
         episode: &RateLimited,
         (now, wall): (Instant, Timestamp),
         dice: &mut fastrand::Rng,
     ) -> Self {
-        let lasted = between(episode.since.0, wall.max(episode.not_before.0));
+        let lasted = elapsed_between(episode.since.0, wall.max(episode.not_before.0));
         let longest = |refusals| {
-            let waits: Duration = (1..=refusals).map(nominal).sum();
+            let waits: Duration = (1..=refusals).map(nominal_delay).sum();
             waits.mul_f64(1.0 + JITTER)
         };
-        let refusals = (1..CAPPED).find(|refusals| lasted <= longest(*refusals));
-        let refusals = refusals.unwrap_or(CAPPED);
-        let noted = between(wall, episode.not_before.0).min(CAP);
+        let refusals = (1..CAPPED_REFUSALS).find(|refusals| lasted <= longest(*refusals));
+        let refusals = refusals.unwrap_or(CAPPED_REFUSALS);
+        let noted = elapsed_between(wall, episode.not_before.0).min(MAX_DELAY);
         Self {
             refusals,
-            not_before: Some(now + noted.max(wait(refusals, dice))),
+            not_before: Some(now + noted.max(jittered_delay(refusals, dice))),
         }
     }
 }
 
-fn between(from: Timestamp, to: Timestamp) -> Duration {
+fn elapsed_between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
 }
 
 /// How long the wait after a number of refusals is, without its jitter.
-fn nominal(refusals: u32) -> Duration {
+fn nominal_delay(refusals: u32) -> Duration {
     match refusals {
-        CAPPED.. => CAP,
-        _ => BASE * 2u32.pow(refusals.saturating_sub(1)),
+        CAPPED_REFUSALS.. => MAX_DELAY,
+        _ => BASE_DELAY * 2u32.pow(refusals.saturating_sub(1)),
     }
 }
 
-fn wait(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
-    let nominal = nominal(refusals);
+fn jittered_delay(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
+    let nominal = nominal_delay(refusals);
     let factor = match refusals {
-        CAPPED.. => 0.5 + dice.f64() / 2.0,
+        CAPPED_REFUSALS.. => 0.5 + dice.f64() / 2.0,
         _ => 1.0 - JITTER + dice.f64() * 2.0 * JITTER,
     };
-    nominal.mul_f64(factor).clamp(FLOOR, CAP)
+    nominal.mul_f64(factor).clamp(MIN_DELAY, MAX_DELAY)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::pushback::Pushback;
 use crate::server::MaxAge;
 
 /// How old what is known may be while a call waits for its turn, and while the server refuses.
-const WAITING: Duration = Duration::from_secs(300);
-const THROTTLED: Duration = Duration::from_secs(3600);
+const QUEUED_MAX_AGE: Duration = Duration::from_secs(300);
+const THROTTLED_MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// What came of a look in this pass.
 pub(crate) type CallResult<T> = Result<T, Blocked>;
@@ -37,7 +37,7 @@ impl Blocked {
     }
 
     /// Whether it passes without anybody's doing.
-    pub(crate) fn passes(&self) -> bool {
+    pub(crate) fn is_transient(&self) -> bool {
         let class = self.class();
         class.is_none_or(|it| {
             matches!(
@@ -49,19 +49,19 @@ impl Blocked {
 
     /// How old what is known may be that stands in for an answer. Waiting for a turn says nothing of what
     /// was to be looked at, and a rate limit as little.
-    pub(crate) fn stand_in(&self) -> Option<MaxAge> {
+    pub(crate) fn fallback_max_age(&self) -> Option<MaxAge> {
         let limited = match self {
             Self::Later { limited, .. } => *limited,
             Self::Refused(error) if error.class == CallErrorClass::Limited => true,
             Self::Refused(_) => return None,
         };
-        let age = if limited { THROTTLED } else { WAITING };
+        let age = if limited { THROTTLED_MAX_AGE } else { QUEUED_MAX_AGE };
         Some(MaxAge::Within(age))
     }
 }
 
 /// Whether a call may have happened although nothing says so.
-pub(crate) fn unclear(hindrance: &Blocked) -> bool {
+pub(crate) fn is_ambiguous(hindrance: &Blocked) -> bool {
     let error = match hindrance {
         Blocked::Later { .. } => return false,
         Blocked::Refused(error) => error,
@@ -72,7 +72,7 @@ pub(crate) fn unclear(hindrance: &Blocked) -> bool {
     )
 }
 
-pub(crate) fn hindrance(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
+pub(crate) fn new_blocked(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
     match pushback {
         Pushback::Later { until, limited } => Blocked::Later {
             until,

@@ -9,10 +9,10 @@ use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 use aplomb_http_client::transport;
 
-use crate::office::{CoderContext, ObjectStates};
+use crate::context::{CoderContext, ObjectStates};
 use crate::server::{self, CoderConnectFn, ServerPool, Tell};
 use crate::telemetry::CoderMetrics;
-use crate::{keeper, provisioner, proxy};
+use crate::{token_secrets, provisioner, workspace_proxy};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-coder";
@@ -59,9 +59,9 @@ pub struct CoderDeps {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: AdminRegistry,
+    pub admin_registry: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub api_limits: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
     pub coder: CoderMetrics,
 }
@@ -69,14 +69,14 @@ pub struct CoderDeps {
 impl CoderDeps {
     /// The real ones.
     #[must_use]
-    pub fn real() -> Self {
+    pub fn production() -> Self {
         Self {
-            connect: Arc::new(transport::reqwest),
+            connect: Arc::new(transport::new_reqwest),
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
-            server: None,
+            admin_registry: AdminRegistry::default(),
+            api_limits: None,
             coder: CoderMetrics::default(),
         }
     }
@@ -98,9 +98,9 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
             connect: parts.connect,
             clock: parts.clock.clone(),
             telemetry: parts.coder.clone(),
-            shelf: shelf.clone(),
+            limiters: shelf.clone(),
             seed: settings.seed,
-            tell: tell(&provisioners, &proxies),
+            notify: trigger_fn(&provisioners, &proxies),
         }),
         telemetry: parts.coder.clone(),
         clock: parts.clock.clone(),
@@ -108,15 +108,15 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
         provisioners,
         proxies,
         secrets: Trigger::default(),
-        desk: ObjectStates::default(),
+        states: ObjectStates::default(),
     };
     let metrics = MetricsSource::new(move |registry| parts.coder.register(registry));
     let engine = Engine::new(NAME, client).settings(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
-        set.server = parts.server;
+        set.board = parts.admin_registry;
+        set.server = parts.api_limits;
         set.budgets = shelf;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -125,12 +125,12 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
     });
     engine
         .controller(provisioner::controller::controller(&office))
-        .controller(proxy::controller::controller(&office))
-        .controller(keeper::controller(&office))
+        .controller(workspace_proxy::controller::controller(&office))
+        .controller(token_secrets::controller(&office))
 }
 
 /// Runs an object whose turn has come.
-fn tell(provisioners: &Trigger, proxies: &Trigger) -> Tell {
+fn trigger_fn(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
     Arc::new(move |who| match who.kind {
         "CoderProvisioner" => provisioners.poke(&who.key),

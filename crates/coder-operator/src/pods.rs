@@ -16,13 +16,13 @@ use sha2::{Digest, Sha256};
 use crate::access::hex;
 
 /// The longest label.
-const LONGEST: usize = 63;
+const MAX_LABEL: usize = 63;
 
 /// The key in the Secret that holds the server's authorities.
-pub(crate) const CA: &str = "ca.crt";
+pub(crate) const CA_KEY: &str = "ca.crt";
 const CA_DIRECTORY: &str = "/etc/aplomb/server";
 /// The user of Coder's images.
-const USER: i64 = 1000;
+const RUN_AS_USER: i64 = 1000;
 
 /// What a pod mounts.
 pub(crate) struct PodMounts<'a> {
@@ -45,24 +45,24 @@ pub(crate) fn volumes(parts: &PodMounts<'_>) -> (Vec<Value>, Vec<Value>) {
     if parts.ca {
         mounts.push(json!({ "name": "server-ca", "mountPath": CA_DIRECTORY, "readOnly": true }));
         volumes.push(json!({ "name": "server-ca", "secret": {
-            "secretName": parts.secret, "items": [{ "key": CA, "path": CA }] } }));
+            "secretName": parts.secret, "items": [{ "key": CA_KEY, "path": CA_KEY }] } }));
     }
     (mounts, volumes)
 }
 
 /// Makes the program trust the server's authorities.
 pub(crate) fn ca_env(ca: bool) -> Option<Value> {
-    let path = format!("{CA_DIRECTORY}/{CA}");
+    let path = format!("{CA_DIRECTORY}/{CA_KEY}");
     ca.then(|| json!({ "name": "SSL_CERT_FILE", "value": path }))
 }
 
 /// The security contexts of the pod and of the container.
-pub(crate) fn security() -> (Value, Value) {
+pub(crate) fn security_contexts() -> (Value, Value) {
     let pod = json!({
         "runAsNonRoot": true,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
+        "runAsUser": RUN_AS_USER,
+        "runAsGroup": RUN_AS_USER,
+        "fsGroup": RUN_AS_USER,
         "seccompProfile": { "type": "RuntimeDefault" },
     });
     let container = json!({
@@ -74,12 +74,12 @@ pub(crate) fn security() -> (Value, Value) {
 }
 
 /// On every child: which object it belongs to.
-pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
+pub(crate) fn child_labels(app: &str, object: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), app.to_owned()),
         (
             "app.kubernetes.io/instance".to_owned(),
-            shortened(object, LONGEST),
+            shortened(object, MAX_LABEL),
         ),
         (
             "app.kubernetes.io/managed-by".to_owned(),
@@ -103,7 +103,7 @@ pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
 }
 
 /// The Deployment called `name` if `object` owns it. One that another made is neither reported on nor stopped.
-pub(crate) fn own_deployment<K: Kind>(
+pub(crate) fn owned_deployment<K: Kind>(
     cx: &Context<K>,
     object: &ObjectMeta,
     name: &str,
@@ -119,8 +119,8 @@ pub(crate) fn own_deployment<K: Kind>(
 
 /// Stops the pods of a Deployment; each may finish. Nothing else of it is touched: what it was made from
 /// may be gone already.
-pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
-    let Some(own) = own_deployment(cx, object, name)? else {
+pub(crate) async fn scale_to_zero<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
+    let Some(own) = owned_deployment(cx, object, name)? else {
         return Ok(());
     };
     let namespace = object.namespace.as_deref().unwrap_or_default();

@@ -6,7 +6,7 @@ use jiff::{Timestamp, ToSpan};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
-pub(crate) fn seconds(at: Timestamp) -> Time {
+pub(crate) fn whole_seconds(at: Timestamp) -> Time {
     Time(Timestamp::from_second(at.as_second()).unwrap_or(at))
 }
 
@@ -16,7 +16,7 @@ pub(crate) fn elapsed(then: &Time, now: Timestamp) -> Duration {
 }
 
 /// `at` and so much more.
-pub(crate) fn after(at: &Time, span: Duration) -> Timestamp {
+pub(crate) fn add_span(at: &Time, span: Duration) -> Timestamp {
     let seconds = i64::try_from(span.as_secs()).unwrap_or(i64::MAX / 2);
     at.0.checked_add(seconds.seconds())
         .unwrap_or(Timestamp::MAX)

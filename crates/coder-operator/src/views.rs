@@ -76,7 +76,7 @@ pub(crate) struct TokenRef {
 
 impl TokenRef {
     /// The reference, unless it names nothing.
-    pub(crate) fn secret(&self) -> Option<SecretKeyRef> {
+    pub(crate) fn secret_ref(&self) -> Option<SecretKeyRef> {
         let filled = |text: &str, default: &str| match text.trim() {
             "" => default.to_owned(),
             text => text.to_owned(),
@@ -99,7 +99,7 @@ impl View for ControlPlaneView {
 impl ControlPlaneView {
     /// What a decision reads of it: its own clockwork, such as the time of its last look at the licence,
     /// is left out.
-    pub(crate) fn read(&self) -> impl PartialEq + use<> {
+    pub(crate) fn decision_fields(&self) -> impl PartialEq + use<> {
         (self.spec.clone(), self.status.clone())
     }
 }

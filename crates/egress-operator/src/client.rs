@@ -29,7 +29,7 @@ pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
 /// How many floating IPs fit on a page, at most.
 pub const PER_PAGE: u32 = 50;
 /// Says which lane a request is in. The provider ignores it; a simulator and a proxy can log it.
-const LANE: &str = "x-aplomb-lane";
+const LANE_HEADER: &str = "x-aplomb-lane";
 
 /// Speaks for one token. Cheap to clone.
 #[derive(Clone)]
@@ -77,7 +77,7 @@ impl HcloudClient {
 
     /// The same, saying in a header of each request which lane it is in.
     #[must_use]
-    pub fn in_lane(&self, lane: &'static str) -> Self {
+    pub fn with_lane(&self, lane: &'static str) -> Self {
         Self {
             lane: Some(lane),
             ..self.clone()
@@ -95,7 +95,7 @@ impl HcloudClient {
         }
         if let Some(name) = &query.name {
             path.push_str("&name=");
-            path.push_str(&encoded(name));
+            path.push_str(&encode_query(name));
         }
         self.send(Method::GET, &path, None::<&()>).await
     }
@@ -136,7 +136,7 @@ impl HcloudClient {
     ///
     /// # Errors
     /// See [`HcloudClient::floating_ips`].
-    pub async fn label(
+    pub async fn update_labels(
         &self,
         floating_ip: i64,
         labels: &BTreeMap<String, String>,
@@ -156,12 +156,12 @@ impl HcloudClient {
     ) -> Result<T> {
         let lost = |cause: &dyn std::fmt::Display| HcloudError::no_answer(&self.token, cause);
         let request = self
-            .request(method, path, body)
+            .build_request(method, path, body)
             .map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
-            return Err(HcloudError::refused(
+            return Err(HcloudError::from_response(
                 &self.token,
                 head.status,
                 head.headers,
@@ -183,7 +183,7 @@ impl HcloudClient {
         }
     }
 
-    fn request(
+    fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -192,10 +192,10 @@ impl HcloudClient {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.endpoint))
-            .header(header::AUTHORIZATION, self.token.header("Bearer "))
+            .header(header::AUTHORIZATION, self.token.to_header_value("Bearer "))
             .header(header::ACCEPT, "application/json");
         if let Some(lane) = self.lane {
-            request = request.header(LANE, HeaderValue::from_static(lane));
+            request = request.header(LANE_HEADER, HeaderValue::from_static(lane));
         }
         let Some(body) = body else {
             return request.body(Bytes::new());
@@ -218,7 +218,7 @@ impl<T> HcloudResponse<T> {
 }
 
 /// A value of a query: whatever is not a letter, a digit or one of `-._~` is escaped.
-fn encoded(text: &str) -> String {
+fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match plain(byte) {
         true => char::from(byte).to_string(),

@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::decide::decide;
-use crate::observe::{Observer, interest};
-use crate::office::EgressContext;
-use crate::vantage;
+use crate::observe::{Observer, node_filter};
+use crate::context::EgressContext;
+use crate::peer_reports;
 use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};
 use crate::world::{Plan, Step};
 
@@ -23,15 +23,15 @@ use crate::world::{Plan, Step};
 pub(crate) const NAME: &str = "aplomb-egress";
 
 /// How long one pass may take: a move's calls and writes, each under its own deadline.
-const PASS: Duration = Duration::from_secs(90);
+const PASS_TIMEOUT: Duration = Duration::from_secs(90);
 /// With less time left than a step may need, the next pass goes on.
-const STEP: Duration = Duration::from_secs(15);
+const MIN_STEP_TIME: Duration = Duration::from_secs(15);
 /// How long a write that changed nothing is left alone.
-const IN_VAIN: Duration = Duration::from_secs(5);
+const NOOP_RETRY: Duration = Duration::from_secs(5);
 /// How long the first look at pods may take before a decision is made without it.
-const PODS: Duration = Duration::from_secs(30);
+const POD_SYNC_TIMEOUT: Duration = Duration::from_secs(30);
 /// The conditions of ours that a plan may leave out.
-const OURS: [&str; 6] = [
+const OWN_CONDITIONS: [&str; 6] = [
     conditions::AVAILABLE,
     conditions::PROVIDER_REACHABLE,
     conditions::REDUNDANT,
@@ -51,52 +51,52 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
                 // Deleted during the pass, which has brought some of it back.
-                office.forget(&key);
+                office.on_deleted(&key);
             }
             ended
         }
     });
-    let controller = nodes(controller, office);
-    let controller = prepared(controller, office);
+    let controller = watch_nodes(controller, office);
+    let controller = watch_prepared_pods(controller, office);
     controller
         .watches::<TokenSecretView>(
-            within(Some(&office.namespace)),
-            Predicate::comparing(TokenSecretView::holds_as),
-            |secret, all| referring(all, secret.meta().name),
+            namespace_scope(Some(&office.namespace)),
+            Predicate::comparing(TokenSecretView::same_data),
+            |secret, all| keys_by_secret(all, secret.meta().name),
         )
         .watches_if_possible::<Lease>(
-            vantage::scope(&office.namespace),
+            peer_reports::lease_scope(&office.namespace),
             Predicate::fields(|lease: &Lease| lease.metadata.annotations.clone()),
             |_, all| {
-                keys(all, |egress| {
+                matching_keys(all, |egress| {
                     egress.spec.health.signal == HealthSignal::Probe
                 })
             },
         )
-        .poked_by(&office.poke, "probe")
-        .forgets(move |key| farewell.forget(key))
-        .deadline(PASS)
+        .poked_by(&office.trigger, "probe")
+        .forgets(move |key| farewell.on_deleted(key))
+        .deadline(PASS_TIMEOUT)
 }
 
 /// The controller that probes, on every replica.
-pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
-    let concerned = office.interests.clone();
-    let shared = vantage::PeerReporter::new(
+pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgress> {
+    let concerned = office.filters.clone();
+    let shared = peer_reports::PeerReporter::new(
         &office.identity,
         &office.namespace,
         office.prober.clone(),
         office.clock.clone(),
-        Arc::new(targets),
+        Arc::new(probe_targets),
     );
-    vantage::controller(shared).watches::<NodeView>(
+    peer_reports::controller(shared).watches::<NodeView>(
         Scope::default(),
         Predicate::fields(NodeView::addresses),
-        move |node, _| concerned.concerned(node),
+        move |node, _| concerned.affected_keys(node),
     )
 }
 
 /// Who is probed for a StableEgress.
-fn targets(
+fn probe_targets(
     egress: &StableEgress,
     cx: &Context<StableEgress>,
 ) -> Result<Vec<(String, Vec<IpAddr>)>> {
@@ -105,55 +105,55 @@ fn targets(
         .status
         .as_ref()
         .and_then(|status| status.active_node.clone());
-    let interest = interest(name, &egress.spec, active, None);
+    let interest = node_filter(name, &egress.spec, active, None);
     let nodes = cx.cache::<NodeView>()?.list();
-    let concerned = nodes.iter().filter(|node| interest.concerns(node));
+    let concerned = nodes.iter().filter(|node| interest.matches_node(node));
     let alive = concerned.filter(|node| !node.meta().deleting);
     Ok(alive
         .map(|node| (node.name().to_owned(), node.addresses()))
         .collect())
 }
 
-fn nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let (noise, concerned) = (office.interests.clone(), office.interests.clone());
+fn watch_nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
+    let (noise, concerned) = (office.filters.clone(), office.filters.clone());
     controller
         .watches::<NodeView>(
             Scope::default(),
-            Predicate::comparing(move |old, new| noise.noise(old, new)),
-            move |node, _| concerned.concerned(node),
+            Predicate::comparing(move |old, new| noise.is_irrelevant(old, new)),
+            move |node, _| concerned.affected_keys(node),
         )
         .watches_if_possible::<CiliumNodeView>(
             Scope::default(),
             Predicate::fields(|node: &CiliumNodeView| node.metadata.labels.clone()),
-            |node, all| carrying(all, node),
+            |node, all| keys_by_cilium_node(all, node),
         )
 }
 
-fn prepared(
+fn watch_prepared_pods(
     controller: Controller<StableEgress>,
     office: &EgressContext,
 ) -> Controller<StableEgress> {
     let own = office.namespace.clone();
     controller.watches_if_possible::<PodView>(
-        within(office.pods.as_deref()),
+        namespace_scope(office.pods.as_deref()),
         Predicate::fields(|pod: &PodView| {
             (
                 pod.metadata.labels.clone(),
                 pod.ready_on().map(str::to_owned),
             )
         }),
-        move |pod, all| prepared_by(all, pod, &own),
+        move |pod, all| keys_by_pod(all, pod, &own),
     )
 }
 
-fn within(namespace: Option<&str>) -> Scope {
+fn namespace_scope(namespace: Option<&str>) -> Scope {
     Scope {
         namespace: namespace.map(str::to_owned),
         ..Scope::default()
     }
 }
 
-fn keys(
+fn matching_keys(
     all: &aplomb::Cache<StableEgress>,
     wanted: impl Fn(&StableEgress) -> bool,
 ) -> Vec<ObjectKey> {
@@ -163,17 +163,17 @@ fn keys(
 }
 
 /// Those whose token is in a Secret.
-fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
-    keys(all, |egress| {
+fn keys_by_secret(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
+    matching_keys(all, |egress| {
         let wanted = egress.spec.token_secret_ref.as_ref();
         wanted.is_some_and(|wanted| wanted.name == secret)
     })
 }
 
 /// Those whose gateway labels a CiliumNode has, or that have a gateway of its name.
-fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
+fn keys_by_cilium_node(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
     let has = &node.metadata.labels;
-    keys(all, |egress| {
+    matching_keys(all, |egress| {
         let name = egress.metadata.name.as_deref().unwrap_or_default();
         let labels = crate::world::gateway_labels(name, &egress.spec);
         let status = egress.status.as_ref();
@@ -183,14 +183,14 @@ fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Obj
 }
 
 /// Those for which a pod prepares its node.
-fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
-    keys(all, |egress| {
+fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
+    matching_keys(all, |egress| {
         let Some(wanted) = &egress.spec.prepared else {
             return false;
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(own);
         pod.meta().namespace == Some(namespace)
-            && crate::selector::selects(&wanted.selector, &pod.metadata.labels)
+            && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
     })
 }
 
@@ -202,7 +202,7 @@ async fn reconcile(
 ) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
-    if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
+    if egress.spec.prepared.is_some() && !pods && office.uptime() < POD_SYNC_TIMEOUT {
         // Nobody would look prepared.
         return Ok(Action::Recheck(Duration::from_secs(1)));
     }
@@ -210,7 +210,7 @@ async fn reconcile(
     let observer = Observer {
         egress,
         cx,
-        office,
+        context: office,
         key: &key,
         account: account.as_ref().ok(),
     };
@@ -218,42 +218,42 @@ async fn reconcile(
     loop {
         let world = observer.observe()?;
         let plan = decide(&world);
-        say(cx, &plan, &mut told);
-        office.took(&key, &world, &plan, cx.fence());
+        record_plan(cx, &plan, &mut told);
+        office.record_decision(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
-            return Ok(Action::Recheck(plan.again));
+            return Ok(Action::Recheck(plan.requeue_after));
         };
-        if Instant::now() + STEP > cx.deadline() {
+        if Instant::now() + MIN_STEP_TIME > cx.deadline() {
             return Ok(Action::Recheck(Duration::ZERO));
         }
         if is_write(step) && last.as_ref() == Some(step) {
             // It was accepted and changed nothing: somebody undoes or drops what we write.
-            return Ok(Action::Recheck(IN_VAIN));
+            return Ok(Action::Recheck(NOOP_RETRY));
         }
         let act = Act {
             cx,
-            office,
+            context: office,
             key: &key,
-            world: &world,
+            observed: &world,
             account: account.as_ref().map_err(Clone::clone),
         };
-        act.take(step).await?;
+        act.execute(step).await?;
         last = Some(step.clone());
     }
 }
 
 /// Whether a step should be seen to have been taken at once.
 fn is_write(step: &Step) -> bool {
-    matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::Claim)
+    matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm)
 }
 
 /// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
-fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
+fn record_plan(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
     // Those are the runtime's to write.
     status.conditions.clear();
     cx.status(&status);
-    for kind in OURS {
+    for kind in OWN_CONDITIONS {
         cx.retract(kind);
     }
     for condition in &plan.conditions {

@@ -12,11 +12,11 @@ use std::time::Duration;
 /// How far back counts.
 const WINDOW: Duration = Duration::from_secs(600);
 /// How many samples are kept at most; a burst of calls is one sample.
-const MOST: usize = 128;
+const MAX_SAMPLES: usize = 128;
 /// Whole seconds say too little about how fast a bucket fills when it is full this soon.
-const TELLING: Duration = Duration::from_secs(15);
+const MIN_REFILL_TIME: Duration = Duration::from_secs(15);
 /// Slower than this a bucket is not called emptying: rounding would be.
-const SLOWEST: f64 = 0.01;
+const MIN_DRAIN_RATE: f64 = 0.01;
 const HOUR: f64 = 3600.0;
 
 /// What an answer told.
@@ -31,7 +31,7 @@ pub struct BudgetSample {
     /// When the bucket would be full, in whole seconds.
     pub full_in: Option<Duration>,
     /// How many calls of ours were admitted since the sample before, this one included.
-    pub ours: u32,
+    pub own_calls: u32,
 }
 
 /// What to expect.
@@ -40,9 +40,9 @@ pub struct BudgetForecast {
     /// Tokens a second that flow in.
     pub refill: f64,
     /// Tokens a second that others spend.
-    pub others: f64,
+    pub other_rate: f64,
     /// Tokens a second that we spend.
-    pub ours: f64,
+    pub own_rate: f64,
     /// What should be left now.
     pub remaining: f64,
     /// When nothing is left if all goes on like this; `None` if it does not come to that.
@@ -57,13 +57,13 @@ pub struct BudgetForecaster {
 
 impl BudgetForecaster {
     /// Takes one more answer into account.
-    pub fn note(&mut self, sample: BudgetSample) {
+    pub fn add_sample(&mut self, sample: BudgetSample) {
         match self.samples.back_mut() {
             // Another limit: nothing that was seen before can be compared.
             Some(last) if last.limit != sample.limit => self.samples.clear(),
             // Answers that were overtaken.
             Some(last) if last.at > sample.at => {
-                last.ours += sample.ours;
+                last.own_calls += sample.own_calls;
                 return;
             }
             _ => {}
@@ -71,7 +71,7 @@ impl BudgetForecaster {
         self.samples.push_back(sample);
         let horizon = sample.at.saturating_sub(WINDOW);
         // One sample from before the window is where it begins.
-        while self.samples.len() > MOST
+        while self.samples.len() > MAX_SAMPLES
             || self.samples.get(1).is_some_and(|next| next.at <= horizon)
         {
             self.samples.pop_front();
@@ -82,28 +82,28 @@ impl BudgetForecaster {
     #[must_use]
     pub fn forecast(&self, now: Duration) -> Option<BudgetForecast> {
         let last = self.samples.back()?;
-        let refill = self.refill(last.limit);
-        let (others, ours) = self.spending(refill);
+        let refill = self.refill_rate(last.limit);
+        let (others, ours) = self.spending_rates(refill);
         let net = others + ours - refill;
         let since = now.saturating_sub(last.at).as_secs_f64();
         let bounded = |level: f64| level.clamp(0.0, f64::from(last.limit));
         let remaining = bounded(f64::from(last.remaining) - (others - refill) * since);
-        let empty_in = (net > SLOWEST)
+        let empty_in = (net > MIN_DRAIN_RATE)
             .then(|| Duration::try_from_secs_f64(remaining / net).ok())
             .flatten();
         Some(BudgetForecast {
             refill,
-            others,
-            ours,
+            other_rate: others,
+            own_rate: ours,
             remaining,
             empty_in,
         })
     }
 
     /// From the answer that says most; else the provider's rule that a limit is per hour.
-    fn refill(&self, limit: u32) -> f64 {
+    fn refill_rate(&self, limit: u32) -> f64 {
         let told = |sample: &BudgetSample| {
-            let full_in = sample.full_in.filter(|full_in| *full_in >= TELLING)?;
+            let full_in = sample.full_in.filter(|full_in| *full_in >= MIN_REFILL_TIME)?;
             Some((full_in, f64::from(limit.saturating_sub(sample.remaining))))
         };
         let best = self
@@ -119,16 +119,16 @@ impl BudgetForecaster {
     }
 
     /// What others and we spend, a second.
-    fn spending(&self, refill: f64) -> (f64, f64) {
+    fn spending_rates(&self, refill: f64) -> (f64, f64) {
         let (mut others, mut ours, mut time) = (0.0, 0.0, 0.0);
         for (before, after) in self.samples.iter().zip(self.samples.iter().skip(1)) {
             let took = (after.at - before.at).as_secs_f64();
             time += took;
-            ours += f64::from(after.ours);
+            ours += f64::from(after.own_calls);
             let was_full =
-                after.remaining.saturating_add(after.ours) >= after.limit.saturating_sub(1);
+                after.remaining.saturating_add(after.own_calls) >= after.limit.saturating_sub(1);
             if !was_full {
-                let expected = f64::from(before.remaining) + refill * took - f64::from(after.ours);
+                let expected = f64::from(before.remaining) + refill * took - f64::from(after.own_calls);
                 others += expected - f64::from(after.remaining);
             }
         }

@@ -11,7 +11,7 @@ mod keeper;
 mod names;
 mod netlink;
 mod plan;
-mod wire;
+mod message;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,17 +43,17 @@ pub struct NodeSettings {
 
 impl NodeSettings {
     /// The table of the address with this number.
-    fn table_of(&self, number: usize) -> u32 {
+    fn table_for(&self, number: usize) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         self.table.saturating_add(number)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn validate(&self) -> Result<(), Error> {
         let slots = self.slots().len();
         if slots == 0 {
             return Err(Error::NoAddress);
         }
-        let mut tables = (0..slots).map(|number| self.table_of(number));
+        let mut tables = (0..slots).map(|number| self.table_for(number));
         match tables.find(|table| matches!(*table, 0 | 253..=255 | u32::MAX)) {
             Some(table) => Err(Error::Table(table)),
             None => Ok(()),
@@ -91,7 +91,7 @@ pub async fn run(
     client: Option<kube::Client>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    settings.check()?;
+    settings.validate()?;
     let tasks = Tasks::on_runtime();
     let standing = watch::Sender::new(Err("nothing was looked at yet".to_owned()));
     let _endpoint = endpoint::serve(settings.listen, standing.subscribe(), &tasks).await?;
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn without_an_address_the_flags_are_named() {
-        let error = settings(2010, &[]).check().unwrap_err().to_string();
+        let error = settings(2010, &[]).validate().unwrap_err().to_string();
         assert!(
             error.contains("--address") && error.contains("--stable-egress"),
             "{error}"
@@ -144,9 +144,9 @@ mod tests {
     #[test]
     fn no_table_of_the_kernel_is_taken_by_any_address() {
         let two = ["203.0.113.7", "203.0.113.8"];
-        assert!(settings(2010, &two).check().is_ok());
+        assert!(settings(2010, &two).validate().is_ok());
         for table in [0, 252, 254, u32::MAX - 1] {
-            let error = settings(table, &two).check().unwrap_err().to_string();
+            let error = settings(table, &two).validate().unwrap_err().to_string();
             assert!(error.contains("--table"), "{table}: {error}");
         }
     }
@@ -154,6 +154,6 @@ mod tests {
     #[test]
     fn every_address_has_a_table_of_its_own() {
         let settings = settings(2010, &[]);
-        assert_eq!([settings.table_of(0), settings.table_of(1)], [2010, 2011]);
+        assert_eq!([settings.table_for(0), settings.table_for(1)], [2010, 2011]);
     }
 }

@@ -7,21 +7,21 @@
 
 mod act;
 pub mod client;
-pub mod cloud;
+pub mod hcloud;
 mod controller;
 pub mod decide;
 pub mod forecast;
 #[cfg(target_os = "linux")]
 pub mod host;
-mod interest;
-mod memory;
+mod node_filter;
+mod state;
 mod observe;
-mod office;
+mod context;
 pub mod operator;
 pub mod probe;
 pub mod selector;
 pub mod telemetry;
-pub mod vantage;
+pub mod peer_reports;
 mod views;
 pub mod world;
 

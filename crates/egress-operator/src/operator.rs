@@ -9,11 +9,11 @@ use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::client::ENDPOINT;
-use crate::cloud::{self, HcloudAccounts};
+use crate::hcloud::{self, HcloudAccounts};
 use crate::controller;
-use crate::interest::NodeFilters;
-use crate::memory::EgressStates;
-use crate::office::EgressContext;
+use crate::node_filter::NodeFilters;
+use crate::state::EgressStates;
+use crate::context::EgressContext;
 use crate::probe::{NodeProbe, NodeProber, TcpProbe};
 use crate::telemetry::{EgressMetrics, ProbeFailed};
 use aplomb_http_client::{Transport, transport};
@@ -68,9 +68,9 @@ pub struct EgressDeps {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: AdminRegistry,
+    pub admin_registry: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
-    pub server: Option<budget::ApiServerLimits>,
+    pub api_limits: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
     pub egress: EgressMetrics,
 }
@@ -80,16 +80,16 @@ impl EgressDeps {
     ///
     /// # Errors
     /// There is no way to make TLS connections.
-    pub fn real() -> Result<Self> {
-        let transport = transport::reqwest(None).map_err(Error::fault)?;
+    pub fn production() -> Result<Self> {
+        let transport = transport::new_reqwest(None).map_err(Error::fault)?;
         Ok(Self {
             connect: Arc::new(move || transport.clone()),
             probe: Arc::new(TcpProbe),
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
-            server: None,
+            admin_registry: AdminRegistry::default(),
+            api_limits: None,
             egress: EgressMetrics::default(),
         })
     }
@@ -105,7 +105,7 @@ impl std::fmt::Debug for EgressDeps {
 #[must_use]
 pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDeps) -> Engine {
     let budgets = LimiterRegistry::default();
-    let clouds = HcloudAccounts::new(cloud::HcloudSettings {
+    let clouds = HcloudAccounts::new(hcloud::HcloudSettings {
         endpoint: settings.endpoint.clone(),
         connect: parts.connect,
         telemetry: parts.telemetry.clone(),
@@ -114,13 +114,13 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         budgets: budgets.clone(),
     });
     let poke = Trigger::default();
-    let prober = prober(parts.probe, parts.egress.clone(), poke.clone());
+    let prober = new_prober(parts.probe, parts.egress.clone(), poke.clone());
     let office = EgressContext {
-        clouds,
+        accounts: clouds,
         prober,
-        poke,
-        interests: NodeFilters::default(),
-        memories: EgressStates::default(),
+        trigger: poke,
+        filters: NodeFilters::default(),
+        states: EgressStates::default(),
         telemetry: parts.egress.clone(),
         clock: parts.clock.clone(),
         namespace: settings.namespace.clone(),
@@ -133,8 +133,8 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
-        set.server = parts.server;
+        set.board = parts.admin_registry;
+        set.server = parts.api_limits;
         set.budgets = budgets;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -143,12 +143,12 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     });
     engine
         .controller(controller::controller(&office))
-        .controller(controller::prober(&office))
+        .controller(controller::probe_controller(&office))
 }
 
 /// Counts what probes show, and runs what depends on one when it shows something new.
-fn prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
-    NodeProber::new(probe).tell(move |key, node, outcome| {
+fn new_prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
+    NodeProber::new(probe).on_probe(move |key, node, outcome| {
         if outcome.reason.is_some() {
             egress.emit(ProbeFailed {
                 name: &key.name,

@@ -39,10 +39,10 @@ impl NodeProbe for TcpProbe {
         limit: Duration,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            if let Ok(answer) = timeout(limit, any(addresses, port)).await {
+            if let Ok(answer) = timeout(limit, connect_any(dial_addresses, port)).await {
                 return answer;
             }
-            let dialled = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
+            let dialled = dial_addresses.iter().map(|ip| SocketAddr::new(*ip, port));
             let dialled: Vec<_> = dialled.map(|address| address.to_string()).collect();
             Err(format!(
                 "no answer from {} in {limit:?}",
@@ -53,8 +53,8 @@ impl NodeProbe for TcpProbe {
 }
 
 /// Succeeds with the first address that does; fails when none is left.
-async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
-    let dials = addresses.iter().map(|ip| async move {
+async fn connect_any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
+    let dials = dial_addresses.iter().map(|ip| async move {
         let address = SocketAddr::new(*ip, port);
         let connected = TcpStream::connect(address).await;
         connected.map_err(|error| format!("{address}: {error}"))
@@ -77,7 +77,7 @@ async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
 /// The addresses to dial, from the `(type, address)` pairs of a node's status: its InternalIPs, then
 /// its ExternalIPs.
 #[must_use]
-pub fn addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
+pub fn dial_addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
     let (mut internal, mut external) = (Vec::new(), Vec::new());
     for (kind, address) in status {
         let list = match kind {
@@ -126,21 +126,21 @@ mod tests {
     #[tokio::test]
     async fn the_external_address_counts_when_the_internal_one_refuses() {
         let (_open, port) = listener().await;
-        let nodes = addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
+        let nodes = dial_addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
         assert_eq!(nodes[0].to_string(), "127.0.0.2", "internal first");
         assert_eq!(TcpProbe.dial(&nodes, port, LIMIT).await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_node_without_an_address_is_a_failure() {
-        let nowhere = addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
+        let nowhere = dial_addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
         let refused = TcpProbe.dial(&nowhere, 9962, LIMIT).await.unwrap_err();
         assert!(refused.contains("InternalIP"), "{refused}");
     }
 
     #[test]
-    fn an_address_that_is_listed_twice_is_dialled_once() {
+    fn an_address_that_is_listed_twice_is_dialed_once() {
         let twice = [("InternalIP", "192.0.2.1"), ("ExternalIP", "192.0.2.1")];
-        assert_eq!(addresses(twice).len(), 1);
+        assert_eq!(dial_addresses(twice).len(), 1);
     }
 }

@@ -49,7 +49,7 @@ impl EgressMetrics {
     }
 
     /// Shows what is now only while `fence` is open: the rest of the time another replica does.
-    pub fn lead(&self, fence: &Fence) {
+    pub fn set_fence(&self, fence: &Fence) {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.fence.get_or_insert_with(|| fence.clone());
     }

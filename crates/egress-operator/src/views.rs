@@ -95,7 +95,7 @@ impl NodeView {
 
     /// Its server at the provider: `hcloud://<integer>`, as the cloud controller manager writes it.
     #[must_use]
-    pub(crate) fn server(&self) -> Option<i64> {
+    pub(crate) fn server_id(&self) -> Option<i64> {
         let id = self
             .spec
             .provider_id
@@ -113,26 +113,26 @@ impl NodeView {
     /// Its Ready condition.
     #[must_use]
     pub(crate) fn ready(&self) -> NodeReady {
-        ready(&self.status.conditions)
+        ready_condition(&self.status.conditions)
     }
 
     /// Where it can be reached: internal addresses first.
     #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.status.addresses.iter();
-        crate::probe::addresses(all.map(|it| (&*it.kind, &*it.address)))
+        crate::probe::dial_addresses(all.map(|it| (&*it.kind, &*it.address)))
     }
 
     /// Whether nothing but its addresses and labels tells it from `other`, for the election.
     #[must_use]
-    pub(crate) fn stands_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_for_election(&self, other: &Self) -> bool {
         self.ready() == other.ready()
             && self.cordoned() == other.cordoned()
             && self.spec.provider_id == other.spec.provider_id
     }
 }
 
-fn ready(conditions: &[ConditionView]) -> NodeReady {
+fn ready_condition(conditions: &[ConditionView]) -> NodeReady {
     let ready = conditions.iter().find(|it| &*it.kind == "Ready");
     match ready.map(|condition| &*condition.status) {
         Some("True") => NodeReady::True,
@@ -177,7 +177,7 @@ impl PodView {
     #[must_use]
     pub(crate) fn ready_on(&self) -> Option<&str> {
         let alive = !self.metadata.as_ref().deleting;
-        let ready = ready(&self.status.conditions) == NodeReady::True;
+        let ready = ready_condition(&self.status.conditions) == NodeReady::True;
         self.spec.node_name.as_deref().filter(|_| alive && ready)
     }
 }
@@ -208,7 +208,7 @@ impl TokenSecretView {
 
     /// Whether it holds the same as `other`.
     #[must_use]
-    pub(crate) fn holds_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_data(&self, other: &Self) -> bool {
         self.data == other.data
     }
 }
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_its_provider_id() {
-        assert_eq!(node("hcloud://141082942").server(), Some(141_082_942));
+        assert_eq!(node("hcloud://141082942").server_id(), Some(141_082_942));
         for other in [
             "",
             "aws:///eu/i-1",
@@ -281,7 +281,7 @@ mod tests {
             "hcloud://bm-7",
             "hcloud://-1",
         ] {
-            assert_eq!(node(other).server(), None, "{other}");
+            assert_eq!(node(other).server_id(), None, "{other}");
         }
     }
 

@@ -29,15 +29,15 @@ pub struct Observed {
     pub uptime: Duration,
     /// How long this process has been the leader: a grace that shall not survive a restart starts
     /// anew with it.
-    pub led: Duration,
+    pub leading_for: Duration,
     /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
     pub nodes: Vec<CandidateNode>,
     /// Why the pods that prepare nodes cannot be seen, if so: nobody can tell then who is prepared.
     pub unwatched: Option<String>,
     /// The nodes of which was told already that they can never be chosen as they are.
-    pub told: BTreeSet<String>,
+    pub reported_unusable: BTreeSet<String>,
     /// What is known of the floating IP.
-    pub cloud: FloatingIpState,
+    pub floating_ip: FloatingIpState,
     /// What this process remembers of a move under way.
     pub moving: Option<MoveInProgress>,
     /// The term of this leader; 0 without leader election.
@@ -56,7 +56,7 @@ pub struct CandidateNode {
     /// Whether it carries the gateway labels of this StableEgress: all of them, or some.
     pub labels: LabelState,
     /// The value that another owner has given to the key of one of our gateway labels.
-    pub taken: Option<String>,
+    pub conflicting_label: Option<String>,
     /// What CiliumNode says, where there is one.
     pub cilium: Option<LabelState>,
     /// Its Ready condition.
@@ -68,14 +68,14 @@ pub struct CandidateNode {
     /// Whether a pod that prepares it is Ready on it; true where none is asked for.
     pub prepared: bool,
     /// What probing it has shown; `None` where the signal is another, or it was not probed yet.
-    pub probe: Option<NodeProbeResult>,
+    pub probe_result: Option<NodeProbeResult>,
 }
 
 impl CandidateNode {
     /// Whether it is a candidate that can never be chosen as it is, whatever its health.
     #[must_use]
-    pub const fn unusable(&self) -> bool {
-        self.candidate && (self.taken.is_some() || self.server.is_none())
+    pub const fn is_unusable(&self) -> bool {
+        self.candidate && (self.conflicting_label.is_some() || self.server.is_none())
     }
 }
 
@@ -116,7 +116,7 @@ pub struct NodeProbeResult {
 #[derive(Clone, Debug, Default)]
 pub struct FloatingIpState {
     /// The floating IP as it was last seen.
-    pub seen: Option<ObservedFloatingIp>,
+    pub observed: Option<ObservedFloatingIp>,
     /// Why the last look or call failed; cleared by one that succeeds.
     pub trouble: Option<ProviderTrouble>,
     /// When trouble began, in this process's time.
@@ -126,11 +126,11 @@ pub struct FloatingIpState {
     /// How many calls have failed in a row.
     pub troubles: u32,
     /// How long to wait after it, as the rate limit fills; where nobody knows, a second.
-    pub pace: Option<Duration>,
+    pub retry_delay: Option<Duration>,
     /// The write of this leader's term, if it failed; cleared by one that succeeds.
-    pub claim: Option<ClaimFailed>,
+    pub term_failure: Option<ClaimFailed>,
     /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
-    pub not_before: Option<Duration>,
+    pub next_read_at: Option<Duration>,
     /// What is left of the rate limit.
     pub budget: Option<RemainingCalls>,
     /// How often to look, given the budget: at least `spec.resync`.
@@ -169,7 +169,7 @@ pub struct RemainingCalls {
 impl RemainingCalls {
     /// How many of the last calls are kept for a move: [`RESERVE`], but of a small limit no more than half.
     #[must_use]
-    pub fn reserve(&self) -> u32 {
+    pub fn reserved_calls(&self) -> u32 {
         RESERVE.min(self.limit / 2)
     }
 }
@@ -204,9 +204,9 @@ pub struct ClaimFailed {
     /// When it did, in this process's time.
     pub at: Duration,
     /// How many have failed in a row.
-    pub times: u32,
+    pub failures: u32,
     /// The term that was to be replaced.
-    pub over: u64,
+    pub replaced_term: u64,
 }
 
 /// A move under way, as this process remembers it: made by the first Assign that was sent, whatever
@@ -222,7 +222,7 @@ pub struct MoveInProgress {
     /// Whether the floating IP was read since the last doubt about who holds it. An Assign leaves a
     /// doubt unless it was throttled or locked out, and so does the end of an action, and a lock that lasts:
     /// the lock may be that of an Assign whose answer was lost.
-    pub looked: bool,
+    pub read_since: bool,
     /// How many Assigns to this node were refused for good or ended in an error; being throttled,
     /// locked out or without an answer does not count.
     pub refusals: u32,
@@ -230,7 +230,7 @@ pub struct MoveInProgress {
     /// the provider does not tell apart.
     pub locks: u32,
     /// The servers that were tried before it in this round, and did not take the floating IP.
-    pub passed: BTreeSet<i64>,
+    pub skipped_servers: BTreeSet<i64>,
 }
 
 /// An action of the provider.
@@ -241,9 +241,9 @@ pub struct ObservedAction {
     /// How it stands.
     pub state: ActionState,
     /// When it was accepted, in this process's time.
-    pub accepted: Duration,
+    pub accepted_at: Duration,
     /// When it was last asked for.
-    pub polled: Duration,
+    pub polled_at: Duration,
     /// How often it was asked for.
     pub polls: u32,
 }
@@ -265,7 +265,7 @@ pub struct Plan {
     /// The next step; without one there is nothing to do until `again`.
     pub step: Option<Step>,
     /// When to look again, from now, when there is no step.
-    pub again: Duration,
+    pub requeue_after: Duration,
     /// What the status shall say, conditions apart.
     pub status: StableEgressStatus,
     /// The conditions, Ready among them. One of ours that is not here does not apply.
@@ -283,7 +283,7 @@ pub enum Step {
         urgent: bool,
     },
     /// Write this leader's term on the floating IP.
-    Claim,
+    WriteTerm,
     /// Assign the floating IP to a node's server.
     Assign {
         /// The node.

@@ -59,15 +59,15 @@ impl Office {
         Ok(Parts {
             coder: aplomb_coder_operator::CoderDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
-                server: server.clone(),
-                ..aplomb_coder_operator::CoderDeps::real()
+                admin_registry: board.clone(),
+                api_limits: server.clone(),
+                ..aplomb_coder_operator::CoderDeps::production()
             },
             egress: aplomb_egress_operator::EgressDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
-                server: server.clone(),
-                ..aplomb_egress_operator::EgressDeps::real()?
+                admin_registry: board.clone(),
+                api_limits: server.clone(),
+                ..aplomb_egress_operator::EgressDeps::production()?
             },
             tunnel: aplomb_tunnel_operator::TunnelDeps {
                 telemetry: telemetry.clone(),

@@ -30,7 +30,7 @@ pub struct CoderCall<T> {
     /// What the server's rate limit counts by: the path, without a query.
     pub path: String,
     pub(super) body: Option<Bytes>,
-    read: fn(&[u8]) -> Option<T>,
+    parse: fn(&[u8]) -> Option<T>,
 }
 
 impl<T> CoderCall<T> {
@@ -45,18 +45,18 @@ impl<T> CoderCall<T> {
             method,
             path,
             body: None,
-            read,
+            parse: read,
         }
     }
 
-    fn with(mut self, body: &impl Serialize) -> Self {
+    fn with_body(mut self, body: &impl Serialize) -> Self {
         let body = serde_json::to_vec(body).expect("strings and flags are JSON");
         self.body = Some(Bytes::from(body));
         self
     }
 
-    pub(super) fn read(&self, body: &[u8]) -> Option<T> {
-        (self.read)(body)
+    pub(super) fn parse(&self, body: &[u8]) -> Option<T> {
+        (self.parse)(body)
     }
 }
 
@@ -65,7 +65,7 @@ impl CoderCall<BuildInfo> {
     #[must_use]
     pub fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
-        Self::new(CoderEndpoint::BuildInfo, Method::GET, path, json)
+        Self::new(CoderEndpoint::BuildInfo, Method::GET, path, parse_object)
     }
 }
 
@@ -74,7 +74,7 @@ impl CoderCall<CoderUser> {
     #[must_use]
     pub fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
-        Self::new(CoderEndpoint::User, Method::GET, path, json)
+        Self::new(CoderEndpoint::User, Method::GET, path, parse_object)
     }
 }
 
@@ -85,8 +85,8 @@ impl CoderCall<Organization> {
     /// As all that take a name: it cannot be part of a path.
     pub fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
-        let path = format!("/api/v2/organizations/{}", segment(endpoint, name)?);
-        Ok(Self::new(endpoint, Method::GET, path, json))
+        let path = format!("/api/v2/organizations/{}", encode_segment(endpoint, name)?);
+        Ok(Self::new(endpoint, Method::GET, path, parse_object))
     }
 }
 
@@ -96,8 +96,8 @@ impl CoderCall<Vec<ProvisionerKey>> {
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn keys(organization: &str) -> Result<Self> {
-        let path = keys(CoderEndpoint::ListKeys, organization)?;
-        Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, list))
+        let path = keys_path(CoderEndpoint::ListKeys, organization)?;
+        Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, parse_list))
     }
 }
 
@@ -106,18 +106,18 @@ impl CoderCall<CreatedKey> {
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn new_key(
+    pub fn create_key(
         organization: &str,
         name: &str,
         tags: &BTreeMap<String, String>,
     ) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
-        let path = keys(endpoint, organization)?;
+        let path = keys_path(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
-            let made = json::<CreateKeyResponse>(body)?.key;
+            let made = parse_object::<CreateKeyResponse>(body)?.key;
             (!made.is_empty()).then_some(CreatedKey(made))
         });
-        Ok(ask.with(&CreateKeyRequest { name, tags }))
+        Ok(ask.with_body(&CreateKeyRequest { name, tags }))
     }
 }
 
@@ -128,8 +128,8 @@ impl CoderCall<Vec<ProvisionerKeyDaemons>> {
     /// See [`CoderCall::organization`].
     pub fn daemons(organization: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::ListDaemons;
-        let path = format!("{}/daemons", keys(endpoint, organization)?);
-        Ok(Self::new(endpoint, Method::GET, path, list))
+        let path = format!("{}/daemons", keys_path(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::GET, path, parse_list))
     }
 }
 
@@ -138,7 +138,7 @@ impl CoderCall<Entitlements> {
     #[must_use]
     pub fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
-        Self::new(CoderEndpoint::Entitlements, Method::GET, path, json)
+        Self::new(CoderEndpoint::Entitlements, Method::GET, path, parse_object)
     }
 }
 
@@ -148,8 +148,8 @@ impl CoderCall<WorkspaceProxy> {
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn proxy(name: &str) -> Result<Self> {
-        let path = proxy(CoderEndpoint::GetProxy, name)?;
-        Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, json))
+        let path = proxy_path(CoderEndpoint::GetProxy, name)?;
+        Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, parse_object))
     }
 }
 
@@ -159,7 +159,7 @@ impl CoderCall<Vec<WorkspaceProxy>> {
     pub fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
-            Some(json::<Regions>(body)?.regions.unwrap_or_default())
+            Some(parse_object::<Regions>(body)?.regions.unwrap_or_default())
         })
     }
 }
@@ -167,10 +167,10 @@ impl CoderCall<Vec<WorkspaceProxy>> {
 impl CoderCall<CreatedProxy> {
     /// A new workspace proxy.
     #[must_use]
-    pub fn new_proxy(looks: &ProxyDisplay) -> Self {
+    pub fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, made_proxy);
-        ask.with(looks)
+        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, parse_created_proxy);
+        ask.with_body(looks)
     }
 
     /// Other looks or another token for a workspace proxy.
@@ -178,9 +178,9 @@ impl CoderCall<CreatedProxy> {
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
-        let path = proxy(CoderEndpoint::PatchProxy, id)?;
-        let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, made_proxy);
-        Ok(ask.with(&ProxyPatch {
+        let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
+        let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, parse_created_proxy);
+        Ok(ask.with_body(&ProxyPatch {
             id,
             looks,
             regenerate_token,
@@ -195,9 +195,9 @@ impl CoderCall<()> {
     /// See [`CoderCall::organization`].
     pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::DeleteKey;
-        let name = segment(endpoint, name)?;
-        let path = format!("{}/{name}", keys(endpoint, organization)?);
-        Ok(Self::new(endpoint, Method::DELETE, path, nothing))
+        let name = encode_segment(endpoint, name)?;
+        let path = format!("{}/{name}", keys_path(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::DELETE, path, ignore_body))
     }
 
     /// The end of a workspace proxy.
@@ -205,35 +205,35 @@ impl CoderCall<()> {
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn delete_proxy(id: &str) -> Result<Self> {
-        let path = proxy(CoderEndpoint::DeleteProxy, id)?;
+        let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(
             CoderEndpoint::DeleteProxy,
             Method::DELETE,
             path,
-            nothing,
+            ignore_body,
         ))
     }
 }
 
-fn keys(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
-    let organization = segment(endpoint, organization)?;
+fn keys_path(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
+    let organization = encode_segment(endpoint, organization)?;
     Ok(format!(
         "/api/v2/organizations/{organization}/provisionerkeys"
     ))
 }
 
-fn proxy(endpoint: CoderEndpoint, name: &str) -> Result<String> {
+fn proxy_path(endpoint: CoderEndpoint, name: &str) -> Result<String> {
     Ok(format!(
         "/api/v2/workspaceproxies/{}",
-        segment(endpoint, name)?
+        encode_segment(endpoint, name)?
     ))
 }
 
 /// One segment of a path: whatever is not a letter, a digit or one of `-._~` is escaped. Dots alone mean
 /// another path even when they are escaped, and nothing at all means the path above.
-fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
+fn encode_segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     if matches!(text, "" | "." | "..") {
-        return Err(CallError::unsendable(endpoint));
+        return Err(CallError::invalid_request(endpoint));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match plain(byte) {
@@ -244,19 +244,19 @@ fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
 }
 
 /// An object. A list would be read as its fields in their order, which nobody meant.
-fn json<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     let object = body.trim_ascii_start().starts_with(b"{");
     object.then(|| serde_json::from_slice(body).ok())?
 }
 
 /// An empty list may come as null.
-fn list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
+fn parse_list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
     let list = serde_json::from_slice::<Option<Vec<T>>>(body).ok()?;
     Some(list.unwrap_or_default())
 }
 
-fn made_proxy(body: &[u8]) -> Option<CreatedProxy> {
-    let made = json::<CreateProxyResponse>(body)?;
+fn parse_created_proxy(body: &[u8]) -> Option<CreatedProxy> {
+    let made = parse_object::<CreateProxyResponse>(body)?;
     let token = Some(made.proxy_token).filter(|token| !token.is_empty());
     Some(CreatedProxy {
         proxy: made.proxy,
@@ -264,7 +264,7 @@ fn made_proxy(body: &[u8]) -> Option<CreatedProxy> {
     })
 }
 
-fn nothing(_: &[u8]) -> Option<()> {
+fn ignore_body(_: &[u8]) -> Option<()> {
     Some(())
 }
 

@@ -10,7 +10,7 @@ use http::Uri;
 pub struct ServerUrl {
     url: Arc<str>,
     /// Where the host begins.
-    host: usize,
+    host_start: usize,
 }
 
 impl ServerUrl {
@@ -38,16 +38,16 @@ impl ServerUrl {
         if host.is_empty() {
             return Err("names no host".to_owned());
         }
-        let port = match port(authority, &host)? {
+        let port = match parse_port(authority, &host)? {
             None => String::new(),
             Some(80) if scheme == "http" => String::new(),
             Some(443) if scheme == "https" => String::new(),
             Some(port) => format!(":{port}"),
         };
-        let path = clean(uri.path())?;
+        let path = normalize_path(uri.path())?;
         Ok(Self {
             url: format!("{scheme}://{host}{port}{path}").into(),
-            host: scheme.len() + "://".len(),
+            host_start: scheme.len() + "://".len(),
         })
     }
 
@@ -60,11 +60,11 @@ impl ServerUrl {
     /// What metrics and messages call the server: host, port unless it is the usual one, and path.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.url[self.host..]
+        &self.url[self.host_start..]
     }
 }
 
-fn port(authority: &str, host: &str) -> Result<Option<u16>, String> {
+fn parse_port(authority: &str, host: &str) -> Result<Option<u16>, String> {
     match authority[host.len()..].strip_prefix(':') {
         None | Some("") => Ok(None),
         Some(port) => match port.parse() {
@@ -75,7 +75,7 @@ fn port(authority: &str, host: &str) -> Result<Option<u16>, String> {
 }
 
 /// A path without empty segments. One that climbs is refused: it is not where it seems to be.
-fn clean(path: &str) -> Result<String, String> {
+fn normalize_path(path: &str) -> Result<String, String> {
     let segments = path.split('/').filter(|segment| !segment.is_empty());
     let mut clean = String::new();
     for segment in segments {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_not_repeated() {
+    fn an_invalid_address_is_rejected_and_not_repeated() {
         for text in [
             "",
             "coder.example.com",

@@ -68,7 +68,7 @@ impl CoderEndpoint {
 
     /// In metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::BuildInfo => "buildinfo",
             Self::User => "user",
@@ -107,7 +107,7 @@ impl CoderEndpoint {
 
     /// Whether it changes nothing at the server.
     #[must_use]
-    pub const fn is_look(self) -> bool {
+    pub const fn is_read(self) -> bool {
         !matches!(
             self,
             Self::CreateKey

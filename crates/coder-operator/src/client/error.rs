@@ -5,7 +5,7 @@ use std::fmt;
 
 use http::{HeaderMap, StatusCode};
 
-use super::clean::clean;
+use super::redact::redact;
 use super::endpoint::CoderEndpoint;
 use super::model::CoderErrorBody;
 use aplomb_http_client::ApiToken;
@@ -51,7 +51,7 @@ pub struct CallError {
 impl CallErrorClass {
     /// What a status that is no success means. `bypass`: whether the header was sent.
     #[must_use]
-    pub fn of(status: u16, bypass: bool) -> Self {
+    pub fn from_status(status: u16, bypass: bool) -> Self {
         match status {
             401 => Self::Token,
             403 => Self::Forbidden,
@@ -74,20 +74,20 @@ impl CallError {
         endpoint: CoderEndpoint,
         cause: &dyn fmt::Display,
     ) -> Self {
-        Self::unanswered(endpoint, clean(token, &cause.to_string()))
+        Self::new_unanswered(endpoint, redact(token, &cause.to_string()))
     }
 
     /// No answer came within the time there was.
-    pub(crate) fn late(endpoint: CoderEndpoint) -> Self {
-        Self::unanswered(endpoint, "the server did not answer in time".to_owned())
+    pub(crate) fn timed_out(endpoint: CoderEndpoint) -> Self {
+        Self::new_unanswered(endpoint, "the server did not answer in time".to_owned())
     }
 
     /// It was not sent: another replica may be acting.
-    pub(crate) fn without_lease(endpoint: CoderEndpoint) -> Self {
-        Self::unanswered(endpoint, "this replica does not hold the lease".to_owned())
+    pub(crate) fn lease_lost(endpoint: CoderEndpoint) -> Self {
+        Self::new_unanswered(endpoint, "this replica does not hold the lease".to_owned())
     }
 
-    fn unanswered(endpoint: CoderEndpoint, message: String) -> Self {
+    fn new_unanswered(endpoint: CoderEndpoint, message: String) -> Self {
         Self {
             class: CallErrorClass::NoAnswer,
             status: None,
@@ -98,7 +98,7 @@ impl CallError {
     }
 
     /// It cannot be sent at all.
-    pub(super) fn unsendable(endpoint: CoderEndpoint) -> Self {
+    pub(super) fn invalid_request(endpoint: CoderEndpoint) -> Self {
         Self {
             class: CallErrorClass::Invalid,
             status: None,
@@ -113,7 +113,7 @@ impl CallError {
         Self {
             class: CallErrorClass::Missing,
             message: "it was deleted at the server".to_owned(),
-            ..Self::unsendable(endpoint)
+            ..Self::invalid_request(endpoint)
         }
     }
 
@@ -137,14 +137,14 @@ impl CallError {
 
     /// An answer of failure. Its status counts; its words are for people, where it speaks the server's
     /// language.
-    pub(super) fn refused(
+    pub(super) fn from_response(
         token: &ApiToken,
         endpoint: CoderEndpoint,
         bypass: bool,
         (status, headers, body): (StatusCode, HeaderMap, &[u8]),
     ) -> Self {
         let said = serde_json::from_slice::<CoderErrorBody>(body).ok();
-        let said = said.map(|said| clean(token, &said.text()));
+        let said = said.map(|said| redact(token, &said.message_text()));
         let message = match said.filter(|said| !said.is_empty()) {
             Some(said) => said,
             None if status.is_redirection() => {
@@ -153,7 +153,7 @@ impl CallError {
             None => format!("answered {status} without a reason"),
         };
         Self {
-            class: CallErrorClass::of(status.as_u16(), bypass),
+            class: CallErrorClass::from_status(status.as_u16(), bypass),
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
             message,

@@ -47,7 +47,7 @@ pub struct ProvisionerKey {
 impl ProvisionerKey {
     /// Its id, if the server has told it: the answer to its making does not.
     #[must_use]
-    pub fn told_id(&self) -> Option<String> {
+    pub fn known_id(&self) -> Option<String> {
         Some(self.id.clone()).filter(|id| !id.is_empty())
     }
 }
@@ -258,7 +258,7 @@ struct Validation {
 
 impl CoderErrorBody {
     /// In one line.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn message_text(&self) -> String {
         let fields = self.validations.iter().flatten();
         let fields = fields.map(|one| format!("{}: {}", one.field, one.detail));
         let parts = [Some(self.message.clone()), self.detail.clone()];

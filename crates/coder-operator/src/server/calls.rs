@@ -17,7 +17,7 @@ use crate::client::{
 use crate::pushback::Pushback;
 
 /// An organisation's id does not change; that it is gone is noticed by whoever uses it.
-const ORGANIZATION: Duration = Duration::from_secs(3600);
+const ORGANIZATION_TTL: Duration = Duration::from_secs(3600);
 
 type Asked<T> = Result<T, Pushback>;
 type Look<T> = Asked<Arc<Timestamped<T>>>;
@@ -41,9 +41,9 @@ impl ServerClient {
     /// As all calls: it is not the object's turn, or what the server said.
     pub async fn organization(&self, asker: &Caller<'_>, name: &str) -> Asked<Organization> {
         let ask = CoderCall::organization(name)?;
-        let table = &self.0.looks.organizations;
-        let fresh = MaxAge::Within(ORGANIZATION);
-        let read = self.read(table, asker, fresh, ask).await?;
+        let table = &self.0.reads.organizations;
+        let fresh = MaxAge::Within(ORGANIZATION_TTL);
+        let read = self.read_value(table, asker, fresh, ask).await?;
         Ok(read.value.clone())
     }
 
@@ -59,9 +59,9 @@ impl ServerClient {
         fresh: MaxAge,
     ) -> Look<Vec<ProvisionerKey>> {
         let ask = CoderCall::keys(organization)?;
-        let table = &self.0.looks.keys;
-        let read = self.read(table, asker, fresh, ask).await;
-        self.seen(organization, read)
+        let table = &self.0.reads.keys;
+        let read = self.read_value(table, asker, fresh, ask).await;
+        self.check_organization(organization, read)
     }
 
     /// The keys of an organisation with the daemons that are connected with each.
@@ -75,9 +75,9 @@ impl ServerClient {
         fresh: MaxAge,
     ) -> Look<Vec<ProvisionerKeyDaemons>> {
         let ask = CoderCall::daemons(organization)?;
-        let table = &self.0.looks.daemons;
-        let read = self.read(table, asker, fresh, ask).await;
-        self.seen(organization, read)
+        let table = &self.0.reads.daemons;
+        let read = self.read_value(table, asker, fresh, ask).await;
+        self.check_organization(organization, read)
     }
 
     /// What the licence allows. A server without any such thing says [`CallErrorClass::Missing`].
@@ -85,8 +85,8 @@ impl ServerClient {
     /// # Errors
     /// See [`Self::organization`].
     pub async fn entitlements(&self, asker: &Caller<'_>, fresh: MaxAge) -> Look<Entitlements> {
-        let table = &self.0.looks.entitlements;
-        self.read(table, asker, fresh, CoderCall::entitlements())
+        let table = &self.0.reads.entitlements;
+        self.read_value(table, asker, fresh, CoderCall::entitlements())
             .await
     }
 
@@ -101,17 +101,17 @@ impl ServerClient {
         name: &str,
         tags: &BTreeMap<String, String>,
     ) -> Asked<CreatedKey> {
-        let ask = CoderCall::new_key(organization, name, tags)?;
-        let doubt = || self.doubt_keys(organization);
+        let ask = CoderCall::create_key(organization, name, tags)?;
+        let doubt = || self.invalidate_keys(organization);
         let made = self.write(asker, &ask, doubt).await;
-        let made = self.seen(organization, made)?;
+        let made = self.check_organization(organization, made)?;
         let key = ProvisionerKey {
             id: String::new(),
-            created_at: made.by_server,
+            created_at: made.server_time,
             name: name.to_lowercase(),
             tags: Some(tags.clone()),
         };
-        self.0.looks.keys.edit(&ask.path, move |keys| {
+        self.0.reads.keys.edit(&ask.path, move |keys| {
             if keys.iter().all(|known| known.name != key.name) {
                 keys.push(key.clone());
             }
@@ -130,10 +130,10 @@ impl ServerClient {
         name: &str,
     ) -> Asked<()> {
         let ask = CoderCall::delete_key(organization, name)?;
-        let doubt = || self.doubt_keys(organization);
+        let doubt = || self.invalidate_keys(organization);
         let gone = self.write(asker, &ask, doubt).await;
-        self.seen(organization, gone)?;
-        let (looks, name) = (&self.0.looks, name.to_lowercase());
+        self.check_organization(organization, gone)?;
+        let (looks, name) = (&self.0.reads, name.to_lowercase());
         let other = name.clone();
         let keys = CoderCall::keys(organization)?.path;
         looks
@@ -147,22 +147,22 @@ impl ServerClient {
     }
 
     /// Forgets an organisation that a call with its id did not find.
-    fn seen<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
+    fn check_organization<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
         if answer.as_ref().err().and_then(Pushback::class) == Some(CallErrorClass::Missing) {
-            let looks = &self.0.looks.organizations;
-            looks.doubt_where(|_, known| known.is_some_and(|known| known.id == organization));
+            let looks = &self.0.reads.organizations;
+            looks.invalidate_where(|_, known| known.is_some_and(|known| known.id == organization));
         }
         answer
     }
 
-    fn doubt_keys(&self, organization: &str) {
-        let looks = &self.0.looks;
+    fn invalidate_keys(&self, organization: &str) {
+        let looks = &self.0.reads;
         if let (Ok(keys), Ok(daemons)) = (
             CoderCall::keys(organization),
             CoderCall::daemons(organization),
         ) {
-            looks.keys.doubt(&keys.path);
-            looks.daemons.doubt(&daemons.path);
+            looks.keys.invalidate(&keys.path);
+            looks.daemons.invalidate(&daemons.path);
         }
     }
 }

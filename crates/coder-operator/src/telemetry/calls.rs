@@ -17,16 +17,16 @@ use super::{CoderCounters, Occurrence};
 use crate::client::CoderEndpoint;
 
 /// From an answer out of memory to the longest that anybody waits.
-const TOOK: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+const DURATION_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// What was asked of one server.
 #[derive(Debug)]
 pub(super) struct ServerCounters {
     requests: BTreeMap<(CoderEndpoint, String), u64>,
     limited: BTreeMap<CoderEndpoint, u64>,
-    put_off: BTreeMap<DeferReason, u64>,
-    budgets: BTreeMap<CoderEndpoint, (u32, u32)>,
-    took: Histogram,
+    deferred: BTreeMap<DeferReason, u64>,
+    limits: BTreeMap<CoderEndpoint, (u32, u32)>,
+    durations: Histogram,
     bypass_refused: u64,
     bypass_ineffective: u64,
     stale: u64,
@@ -38,9 +38,9 @@ impl Default for ServerCounters {
         Self {
             requests: BTreeMap::new(),
             limited: CoderEndpoint::ALL.map(|endpoint| (endpoint, 0)).into(),
-            put_off: DeferReason::ALL.map(|reason| (reason, 0)).into(),
-            budgets: BTreeMap::new(),
-            took: Histogram::new(TOOK),
+            deferred: DeferReason::ALL.map(|reason| (reason, 0)).into(),
+            limits: BTreeMap::new(),
+            durations: Histogram::new(DURATION_BUCKETS),
             bypass_refused: 0,
             bypass_ineffective: 0,
             stale: 0,
@@ -57,7 +57,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
             requests
                 .map(|((endpoint, code), count)| {
                     (
-                        vec![("endpoint", endpoint.word()), ("code", code.as_str())],
+                        vec![("endpoint", endpoint.as_str()), ("code", code.as_str())],
                         *count,
                     )
                 })
@@ -70,7 +70,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
         read: |tally| {
             let limited = tally.limited.iter();
             limited
-                .map(|(endpoint, count)| (vec![("endpoint", endpoint.word())], *count))
+                .map(|(endpoint, count)| (vec![("endpoint", endpoint.as_str())], *count))
                 .collect()
         },
     },
@@ -78,9 +78,9 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
         name: "aplomb_coder_put_off",
         help: "Calls that were not made yet, by what held them back",
         read: |tally| {
-            let put_off = tally.put_off.iter();
+            let put_off = tally.deferred.iter();
             put_off
-                .map(|(reason, count)| (vec![("reason", reason.word())], *count))
+                .map(|(reason, count)| (vec![("reason", reason.as_str())], *count))
                 .collect()
         },
     },
@@ -105,19 +105,19 @@ const GAUGES: &[Metric<ServerCounters, f64>] = &[
     Metric {
         name: "aplomb_coder_budget_limit",
         help: "The server's rate limit for one path of the endpoint, as it last told",
-        read: |tally| budgets(tally, |(limit, _)| limit),
+        read: |tally| limit_samples(tally, |(limit, _)| limit),
     },
     Metric {
         name: "aplomb_coder_budget_remaining",
         help: "What is left of the rate limit for one path of the endpoint, as the server last told",
-        read: |tally| budgets(tally, |(_, remaining)| remaining),
+        read: |tally| limit_samples(tally, |(_, remaining)| remaining),
     },
 ];
 
-fn budgets(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
-    let budgets = tally.budgets.iter();
+fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+    let budgets = tally.limits.iter();
     budgets
-        .map(|(endpoint, told)| (vec![("endpoint", endpoint.word())], read(*told).into()))
+        .map(|(endpoint, told)| (vec![("endpoint", endpoint.as_str())], read(*told).into()))
         .collect()
 }
 
@@ -126,21 +126,21 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, servers, encoder)?;
+    show::encode_counters(COUNTERS, servers, encoder)?;
     let (name, help) = ("aplomb_coder_request_seconds", "How long calls took");
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (server, tally) in servers {
         tally
-            .took
+            .durations
             .encode(shown.encode_family(&[("server", server.as_str())])?)?;
     }
     match leads {
-        true => show::gauges(GAUGES, servers, encoder),
+        true => show::encode_gauges(GAUGES, servers, encoder),
         false => Ok(()),
     }
 }
 
-fn tally<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut ServerCounters {
+fn server_counters<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut ServerCounters {
     ledger.servers.entry(server.to_owned()).or_default()
 }
 
@@ -154,7 +154,7 @@ pub struct CallCompleted<'a> {
     /// The status of the answer, if one came.
     pub status: Option<u16>,
     /// How long it took.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 impl Occurrence for CallCompleted<'_> {
@@ -163,11 +163,11 @@ impl Occurrence for CallCompleted<'_> {
             server,
             endpoint,
             status,
-            took,
+            duration: took,
         } = self;
-        let tally = tally(ledger, server);
+        let tally = server_counters(ledger, server);
         let code = status.map_or_else(|| "no_answer".to_owned(), |status| status.to_string());
-        tally.took.observe(took.as_secs_f64());
+        tally.durations.observe(took.as_secs_f64());
         let call = endpoint.phrase();
         if status == Some(429) {
             *tally.limited.entry(endpoint).or_default() += 1;
@@ -193,7 +193,7 @@ pub enum DeferReason {
 impl DeferReason {
     const ALL: [Self; 3] = [Self::Gate, Self::Budget, Self::Bypass];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Gate => "gate",
             Self::Budget => "budget",
@@ -213,8 +213,8 @@ pub struct CallDeferred<'a> {
 
 impl Occurrence for CallDeferred<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let tally = tally(ledger, self.server);
-        *tally.put_off.entry(self.reason).or_default() += 1;
+        let tally = server_counters(ledger, self.server);
+        *tally.deferred.entry(self.reason).or_default() += 1;
     }
 }
 
@@ -233,9 +233,9 @@ pub struct LimitReported<'a> {
 
 impl Occurrence for LimitReported<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let tally = tally(ledger, self.server);
+        let tally = server_counters(ledger, self.server);
         let told = (self.limit, self.remaining);
-        tally.budgets.insert(self.endpoint, told);
+        tally.limits.insert(self.endpoint, told);
     }
 }
 
@@ -248,7 +248,7 @@ pub struct BypassRefused<'a> {
 
 impl Occurrence for BypassRefused<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).bypass_refused += 1;
+        server_counters(ledger, self.server).bypass_refused += 1;
         let server = self.server;
         warn!(
             server,
@@ -266,7 +266,7 @@ pub struct BypassIneffective<'a> {
 
 impl Occurrence for BypassIneffective<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).bypass_ineffective += 1;
+        server_counters(ledger, self.server).bypass_ineffective += 1;
         let server = self.server;
         warn!(
             server,
@@ -286,7 +286,7 @@ pub struct CallStale<'a> {
 
 impl Occurrence for CallStale<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).stale += 1;
+        server_counters(ledger, self.server).stale += 1;
         let (server, call) = (self.server, self.endpoint.phrase());
         warn!(server, call, "The lease was lost during a call");
     }

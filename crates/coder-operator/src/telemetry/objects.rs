@@ -15,7 +15,7 @@ use super::{CoderCounters, Occurrence};
 use crate::object::Object;
 
 /// From a write to a rollout that waits for jobs.
-const STAGES: [f64; 11] = [
+const DURATION_BUCKETS: [f64; 11] = [
     0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0,
 ];
 
@@ -39,7 +39,7 @@ const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
     Metric {
         name: "aplomb_coder_ready",
         help: "Whether the condition Ready is True",
-        read: |seen| one(number(seen.ready)),
+        read: |seen| single_sample(bool_value(seen.ready)),
     },
     Metric {
         name: "aplomb_coder_state",
@@ -49,27 +49,27 @@ const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
     Metric {
         name: "aplomb_coder_throttled",
         help: "1 while the server refuses calls for its rate limit",
-        read: |seen| one(number(seen.throttled)),
+        read: |seen| single_sample(bool_value(seen.throttled)),
     },
     Metric {
         name: "aplomb_coder_daemons_connected",
         help: "Daemons that the server sees connected with keys that work, at most as many as are wanted",
-        read: |seen| maybe(seen.daemons.map(|(connected, _)| connected.into())),
+        read: |seen| optional_sample(seen.daemons.map(|(connected, _)| connected.into())),
     },
     Metric {
         name: "aplomb_coder_daemons_wanted",
         help: "Daemons that should be connected",
-        read: |seen| maybe(seen.daemons.map(|(_, wanted)| wanted.into())),
+        read: |seen| optional_sample(seen.daemons.map(|(_, wanted)| wanted.into())),
     },
     Metric {
         name: "aplomb_coder_rotating_since_timestamp_seconds",
         help: "Since when the oldest key or proxy that was replaced waits to be deleted",
-        read: |seen| maybe(seen.rotating.map(seconds)),
+        read: |seen| optional_sample(seen.rotating.map(unix_seconds)),
     },
     Metric {
         name: "aplomb_coder_deleting_since_timestamp_seconds",
         help: "Since when a deletion waits for the server",
-        read: |seen| maybe(seen.deleting.map(seconds)),
+        read: |seen| optional_sample(seen.deleting.map(unix_seconds)),
     },
 ];
 
@@ -90,21 +90,21 @@ const ORPHANS: &[Metric<u64, u64>] = &[Metric {
     read: |count| vec![(Vec::new(), *count)],
 }];
 
-fn number(yes: bool) -> f64 {
+fn bool_value(yes: bool) -> f64 {
     if yes { 1.0 } else { 0.0 }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
-fn seconds(since: Timestamp) -> f64 {
+fn unix_seconds(since: Timestamp) -> f64 {
     since.as_second() as f64
 }
 
-fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+fn single_sample<'a>(value: f64) -> Vec<Sample<'a, f64>> {
     vec![(Vec::new(), value)]
 }
 
-fn maybe<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
-    value.map(one).unwrap_or_default()
+fn optional_sample<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
+    value.map(single_sample).unwrap_or_default()
 }
 
 pub(super) fn encode(
@@ -113,15 +113,15 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     if leads {
-        show::gauges(GAUGES, &ledger.objects, encoder)?;
+        show::encode_gauges(GAUGES, &ledger.objects, encoder)?;
     }
-    show::counters(ROTATIONS, &ledger.rotations, encoder)?;
-    show::counters(ORPHANS, &ledger.orphans, encoder)?;
+    show::encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
+    show::encode_counters(ORPHANS, &ledger.orphans, encoder)?;
     let name = "aplomb_coder_rotation_stage_seconds";
     let help = "How long each stage of a rotation took";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for ((kind, stage), histogram) in &ledger.stages {
-        let labels = [("kind", *kind), ("stage", stage.word())];
+        let labels = [("kind", *kind), ("stage", stage.as_str())];
         histogram.encode(shown.encode_family(&labels)?)?;
     }
     Ok(())
@@ -152,7 +152,7 @@ impl Occurrence for ObjectDecided<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         if let Some(server) = self.server {
             // The first orphan must be an increase from 0, or Prometheus does not see it.
-            let key = (self.object.kind, host(server).to_owned());
+            let key = (self.object.kind, host_name(server).to_owned());
             ledger.orphans.entry(key).or_insert(0);
         }
         let picture = ObjectSnapshot {
@@ -219,7 +219,7 @@ pub enum RotationStage {
 }
 
 impl RotationStage {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Rollout => "rollout",
@@ -235,20 +235,20 @@ pub struct RotationStageEnded<'a> {
     /// Which stage.
     pub stage: RotationStage,
     /// How long it took.
-    pub took: Duration,
+    pub duration: Duration,
 }
 
 impl Occurrence for RotationStageEnded<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let key = (self.object.kind, self.stage);
         let histogram = ledger.stages.entry(key);
-        let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
-        histogram.observe(self.took.as_secs_f64());
+        let histogram = histogram.or_insert_with(|| Histogram::new(DURATION_BUCKETS));
+        histogram.observe(self.duration.as_secs_f64());
     }
 }
 
 /// The host of a server's address, as all metrics name servers.
-fn host(url: &str) -> &str {
+fn host_name(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
 }
 
@@ -265,7 +265,7 @@ pub struct KeyOrphaned<'a> {
 
 impl Occurrence for KeyOrphaned<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let key = (self.object.kind, host(self.server).to_owned());
+        let key = (self.object.kind, host_name(self.server).to_owned());
         *ledger.orphans.entry(key).or_default() += 1;
         let (object, server, name) = (self.object, self.server, self.name);
         warn!(%object, server, name, "Left behind at the server: delete it there");

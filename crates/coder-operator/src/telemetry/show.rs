@@ -51,7 +51,7 @@ pub(super) struct Metric<P: 'static, V: 'static> {
 }
 
 /// Shows gauges.
-pub(super) fn gauges<K: Subject, P>(
+pub(super) fn encode_gauges<K: Subject, P>(
     metrics: &[Metric<P, f64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,
@@ -70,7 +70,7 @@ pub(super) fn gauges<K: Subject, P>(
 }
 
 /// Shows counters.
-pub(super) fn counters<K: Subject, P>(
+pub(super) fn encode_counters<K: Subject, P>(
     metrics: &[Metric<P, u64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,

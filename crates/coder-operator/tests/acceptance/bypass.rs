@@ -18,8 +18,8 @@ fn may_bypass(method: &str, path: &str) -> bool {
 }
 
 /// So many rotations, one every ten minutes, of an object that asks to pass the limiter by.
-async fn rotations(lab: Lab, many: u32) -> Lab {
-    let _replica = lab.settled(&json!({ "bypassRateLimit": true })).await;
+async fn rotate_many(lab: Lab, many: u32) -> Lab {
+    let _replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
     for number in 0..many {
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", &number.to_string())
             .await;
@@ -28,14 +28,14 @@ async fn rotations(lab: Lab, many: u32) -> Lab {
     lab
 }
 
-fn as_a(change: impl FnOnce(&mut Options)) -> Around {
-    Around::seed(1).server(change)
+fn with_role(change: impl FnOnce(&mut Options)) -> Around {
+    Around::with_seed(1).with_server(change)
 }
 
 #[test]
 fn without_the_switch_there_is_no_header() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(&json!({})).await;
+        let _replica = lab.start_settled(&json!({})).await;
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(minutes(10)).await;
         assert!(lab.coderd.requests(0).iter().all(|it| !it.bypass));
@@ -44,8 +44,8 @@ fn without_the_switch_there_is_no_header() {
 
 #[test]
 fn an_owner_passes_a_limit_of_one() {
-    as_a(|it| it.role = Role::Owner).run(|lab| async move {
-        let _replica = lab.settled(&json!({ "bypassRateLimit": true })).await;
+    with_role(|it| it.role = Role::Owner).run(|lab| async move {
+        let _replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
         let requests = lab.coderd.requests(0);
         for it in &requests {
             let may = may_bypass(&it.method, &it.path);
@@ -70,9 +70,9 @@ fn a_refused_bypass_costs_one_request_per_token_and_hour() {
         StatusCode::PRECONDITION_REQUIRED,
         StatusCode::PRECONDITION_FAILED,
     ] {
-        let around = as_a(move |it| it.bypass_refusal = refusal);
+        let around = with_role(move |it| it.bypass_refusal = refusal);
         around.run(move |lab| async move {
-            let lab = rotations(lab, 12).await;
+            let lab = rotate_many(lab, 12).await;
             let requests = lab.coderd.requests(0);
             let code = refusal.as_u16();
             let refused: Vec<_> = requests.iter().filter(|it| it.status == Some(code)).collect();
@@ -94,9 +94,9 @@ fn a_refused_bypass_costs_one_request_per_token_and_hour() {
 }
 
 #[test]
-fn another_token_is_asked_anew() {
-    as_a(|_| {}).run(|lab| async move {
-        let _replica = lab.settled(&json!({ "bypassRateLimit": true })).await;
+fn another_token_is_tried_again() {
+    with_role(|_| {}).run(|lab| async move {
+        let _replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
         let refused = |lab: &Lab| {
             let all = lab.coderd.requests(0);
             all.iter().filter(|it| it.status == Some(428)).count()
@@ -111,20 +111,20 @@ fn another_token_is_asked_anew() {
 
 /// Before 2.32 the header did nothing: the first 429 despite it tells.
 #[test]
-fn a_bypass_without_effect_is_seen_and_said() {
+fn a_bypass_without_effect_is_seen_and_reported() {
     let old = |it: &mut Options| {
         it.version = Version::new(2, 30);
         it.role = Role::Owner;
         it.limit = 4;
     };
-    as_a(old).run(|lab| async move {
+    with_role(old).run(|lab| async move {
         for number in 0..6 {
             let name = format!("team-{number}");
             lab.provisioner(&name, &json!({ "bypassRateLimit": true })).await;
         }
         let replica = crate::operator::Replica::start(&lab, "first");
         for number in 0..6 {
-            lab.ready(&format!("team-{number}"), minutes(30)).await;
+            lab.wait_ready(&format!("team-{number}"), minutes(30)).await;
         }
         let requests = lab.coderd.requests(0);
         let asked = requests.iter().filter(|it| it.bypass).count();
@@ -139,9 +139,9 @@ fn a_bypass_without_effect_is_seen_and_said() {
 
 /// The same on a server that should know better: whoever is in front of it limits too.
 #[test]
-fn a_429_despite_the_header_is_seen_and_said() {
-    as_a(|it| it.role = Role::Owner).run(|lab| async move {
-        let replica = lab.settled(&json!({ "bypassRateLimit": true })).await;
+fn a_429_despite_the_header_is_seen_and_reported() {
+    with_role(|it| it.role = Role::Owner).run(|lab| async move {
+        let replica = lab.start_settled(&json!({ "bypassRateLimit": true })).await;
         lab.coderd.fault(&json!({ "path": "/api/v2/organizations/*/provisionerkeys", "status": 429, "times": 1 }));
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(seconds(300)).await;

@@ -12,7 +12,7 @@ use crate::lab::Lab;
 pub type Held = (String, String, String);
 
 /// Every key that a server has.
-pub fn held(lab: &Lab) -> BTreeSet<Held> {
+pub fn keys_at_server(lab: &Lab) -> BTreeSet<Held> {
     let of = |site: &crate::site::Site| {
         let url = site.url.to_owned();
         let keys = site.keys().into_iter();
@@ -23,7 +23,7 @@ pub fn held(lab: &Lab) -> BTreeSet<Held> {
 }
 
 /// Every key that a status claims: in use, about to be made, or about to go.
-pub fn claimed(lab: &Lab) -> BTreeSet<Held> {
+pub fn claimed_keys(lab: &Lab) -> BTreeSet<Held> {
     let objects = lab.cluster.server().list("aplomb.dev", "coderprovisioners");
     let names = objects
         .iter()
@@ -34,10 +34,10 @@ pub fn claimed(lab: &Lab) -> BTreeSet<Held> {
         let others = status.key.into_iter().chain(status.pending);
         others.chain(retiring).collect::<Vec<_>>()
     });
-    records.map(of_record).collect()
+    records.map(held_key).collect()
 }
 
-fn of_record(record: KeyRecord) -> Held {
+fn held_key(record: KeyRecord) -> Held {
     let url = record.binding.server_url;
     (url, record.organization_id, record.name)
 }
@@ -45,7 +45,7 @@ fn of_record(record: KeyRecord) -> Held {
 /// What is not yet as it should be when a CoderProvisioner has come to rest; `None` if all is.
 pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
     let status = lab.status(name);
-    let (held, claimed) = (held(lab), claimed(lab));
+    let (held, claimed) = (keys_at_server(lab), claimed_keys(lab));
     let (Some(key), None, true) = (&status.key, &status.pending, status.retiring.is_empty()) else {
         let (pending, retiring) = (&status.pending, &status.retiring);
         let key = &status.key;
@@ -59,7 +59,7 @@ pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
         ));
     }
     let site = lab.site(&key.binding.server_url);
-    let opens = lab.plaintext(name).and_then(|it| site.key_of(&it));
+    let opens = lab.plaintext(name).and_then(|it| site.key_for_plaintext(&it));
     if opens.as_ref() != Some(&key.name) {
         return Some(format!("the Secret opens {opens:?}, and not {}", key.name));
     }
@@ -76,11 +76,11 @@ pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
 }
 
 /// What is still left of a CoderProvisioner that was deleted; `None` if nothing is.
-pub fn left(lab: &Lab, name: &str) -> Option<String> {
+pub fn leftover(lab: &Lab, name: &str) -> Option<String> {
     if lab.exists(name) {
         return Some(format!("it is there: {:?}", lab.status(name)));
     }
-    let held = held(lab);
+    let held = keys_at_server(lab);
     if !held.is_empty() {
         return Some(format!("the servers have {held:?}"));
     }
@@ -116,7 +116,7 @@ pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
         ));
     }
     let token = lab.secret(&format!("{name}-proxy-token"), "token");
-    let opens = token.and_then(|it| lab.coderd.proxy_of(&it));
+    let opens = token.and_then(|it| lab.coderd.proxy_for_token(&it));
     if opens.as_deref() != Some(name) {
         return Some(format!("the Secret's token is that of {opens:?}"));
     }
@@ -125,8 +125,8 @@ pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
 }
 
 /// What is still left of a CoderWorkspaceProxy that was deleted; `None` if nothing is.
-pub fn proxy_left(lab: &Lab, name: &str) -> Option<String> {
-    let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", name);
+pub fn proxy_leftover(lab: &Lab, name: &str) -> Option<String> {
+    let stored = lab.stored_object("aplomb.dev", "coderworkspaceproxies", name);
     if stored.is_some() {
         return Some(format!("it is there: {:?}", lab.proxy_status(name)));
     }
@@ -135,7 +135,7 @@ pub fn proxy_left(lab: &Lab, name: &str) -> Option<String> {
 }
 
 /// Waits until `look` finds nothing to say; what it still says after `limit`.
-pub async fn settles(
+pub async fn wait_until_settled(
     limit: Duration,
     mut look: impl FnMut() -> Option<String>,
 ) -> Result<Duration, String> {
@@ -153,10 +153,10 @@ pub async fn settles(
 
 /// Looks at every change for a key that no status claims: written down first, and taken back before it is
 /// forgotten. Ends when it finds one.
-pub async fn unclaimed(lab: Lab) -> String {
+pub async fn find_unclaimed(lab: Lab) -> String {
     loop {
-        lab.stir.notified().await;
-        let stray: Vec<_> = held(&lab).difference(&claimed(&lab)).cloned().collect();
+        lab.wake.notified().await;
+        let stray: Vec<_> = keys_at_server(&lab).difference(&claimed_keys(&lab)).cloned().collect();
         if !stray.is_empty() {
             return format!("nobody claims {stray:?}");
         }

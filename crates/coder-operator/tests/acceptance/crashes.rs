@@ -9,20 +9,20 @@ use aplomb_apiserver::world::{Crash, CrashPoint};
 
 use crate::harness::{MODES, Mode, Played, Trouble, play};
 use crate::lab::tally;
-use crate::story::Story;
+use crate::scenario::Story;
 use crate::wire::Flaw;
 
 const SEED: u64 = 5;
 
-fn recorded(story: Story) -> Played {
+fn record_run(story: Story) -> Played {
     let played = play(story, SEED, &Trouble::default());
     assert_eq!(played.verdict, Ok(()), "without any trouble");
     played
 }
 
 /// The story with a crash before and after every `step`-th effect; what went wrong.
-pub fn crashed(story: Story, step: usize) -> (usize, Vec<String>) {
-    let effects = recorded(story).effects;
+pub fn crash_at(story: Story, step: usize) -> (usize, Vec<String>) {
+    let effects = record_run(story).effects;
     let (mut runs, mut wrong) = (0, Vec::new());
     for (number, what) in effects.iter().step_by(step) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
@@ -52,8 +52,8 @@ pub fn crashed(story: Story, step: usize) -> (usize, Vec<String>) {
 
 /// The story with calls that fail: the cells of calls x modes whose numbers add up to a multiple of
 /// `step`.
-pub fn failed(story: Story, step: usize) -> (usize, Vec<String>) {
-    let requests = recorded(story).requests;
+pub fn fail_at(story: Story, step: usize) -> (usize, Vec<String>) {
+    let requests = record_run(story).requests;
     let (mut runs, mut wrong) = (0, Vec::new());
     for (at, what) in requests.iter().enumerate() {
         let modes = MODES.iter().enumerate();
@@ -93,31 +93,31 @@ fn endpoint(request: &str) -> String {
     parts.map(part).collect::<Vec<_>>().join("/")
 }
 
-fn clean((runs, wrong): (usize, Vec<String>)) {
+fn assert_clean((runs, wrong): (usize, Vec<String>)) {
     let many = wrong.len();
     assert!(wrong.is_empty(), "{many} of {runs}:\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn a_crash_before_or_after_an_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Provisioner, 2));
+    assert_clean(crash_at(Story::Provisioner, 2));
 }
 
 #[test]
 fn a_call_that_fails_in_any_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Provisioner, 13));
+    assert_clean(fail_at(Story::Provisioner, 13));
 }
 
 #[test]
 #[ignore = "every effect; make proof runs it"]
 fn a_crash_before_or_after_every_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Provisioner, 1));
+    assert_clean(crash_at(Story::Provisioner, 1));
 }
 
 #[test]
 #[ignore = "every call in every way; make proof runs it"]
 fn every_call_that_fails_in_every_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Provisioner, 1));
+    assert_clean(fail_at(Story::Provisioner, 1));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{Around, Lab};
 use crate::operator::Replica;
-use crate::story::Story;
+use crate::scenario::Story;
 use crate::wire::Flaw;
 
 /// What happens to one run.
@@ -97,7 +97,7 @@ pub struct Played {
 /// Plays a story with what is to go wrong.
 pub fn play(story: Story, seed: u64, trouble: &Trouble) -> Played {
     let trouble = trouble.clone();
-    let around = Around::seed(seed).server(|it| {
+    let around = Around::with_seed(seed).with_server(|it| {
         // Only owners manage proxies; and it is soon seen who is gone.
         if story == Story::Proxy {
             it.role = Role::Owner;
@@ -105,7 +105,7 @@ pub fn play(story: Story, seed: u64, trouble: &Trouble) -> Played {
         it.heartbeat = Duration::from_secs(10);
     });
     let run = around.record(move |lab| async move {
-        let replica = Replica::flawed(&lab, "first", trouble.flaw);
+        let replica = Replica::start_flawed(&lab, "first", trouble.flaw);
         if let Some(crash) = trouble.crash {
             replica.component.crash_at(crash);
         }

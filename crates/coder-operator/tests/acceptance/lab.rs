@@ -41,7 +41,7 @@ pub struct Lab {
     /// Which token went to which host.
     pub sent: Sent,
     /// Wakes whoever looks at every change.
-    pub stir: Arc<Notify>,
+    pub wake: Arc<Notify>,
 }
 
 /// Tokens by the hosts they were sent to.
@@ -54,27 +54,27 @@ pub struct Around {
     /// How the servers are, both.
     pub server: site::Options,
     /// Whether the run is too long to be remembered.
-    pub long: bool,
+    pub long_running: bool,
 }
 
 impl Around {
-    pub fn seed(seed: u64) -> Self {
+    pub fn with_seed(seed: u64) -> Self {
         Self {
             seed,
             server: site::Options::default(),
-            long: false,
+            long_running: false,
         }
     }
 
     /// The same with other servers.
-    pub fn server(mut self, change: impl FnOnce(&mut site::Options)) -> Self {
+    pub fn with_server(mut self, change: impl FnOnce(&mut site::Options)) -> Self {
         change(&mut self.server);
         self
     }
 
     /// The same for a run that is too long to be remembered.
-    pub fn long(mut self) -> Self {
-        self.long = true;
+    pub fn long_running(mut self) -> Self {
+        self.long_running = true;
         self
     }
 
@@ -96,7 +96,7 @@ impl Around {
         T: Send + 'static,
     {
         let mut world = World::new(self.seed).interpose(aplomb_virtual_time::install);
-        if self.long {
+        if self.long_running {
             let window = Window {
                 compaction: seconds(30),
                 ..Window::default()
@@ -117,7 +117,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    Around::seed(seed).run(scenario)
+    Around::with_seed(seed).run(scenario)
 }
 
 impl Lab {
@@ -132,9 +132,9 @@ impl Lab {
             other,
             pods: Arc::new(pods),
             sent: Sent::default(),
-            stir: Arc::default(),
+            wake: Arc::default(),
         };
-        let stir = lab.stir.clone();
+        let stir = lab.wake.clone();
         lab.cluster.server().on_commit(Arc::new(move |change| {
             if change.key.resource.resource == "coderprovisioners" {
                 stir.notify_one();
@@ -152,15 +152,15 @@ impl Lab {
     }
 
     /// A CoderProvisioner called `team` that a replica has made ready.
-    pub async fn settled(&self, spec: &Value) -> Replica {
+    pub async fn start_settled(&self, spec: &Value) -> Replica {
         self.provisioner(TEAM, spec).await;
         let replica = Replica::start(self, "first");
-        self.ready(TEAM, seconds(120)).await;
+        self.wait_ready(TEAM, seconds(120)).await;
         replica
     }
 
     /// Waits until a CoderProvisioner is ready; how long it took.
-    pub async fn ready(&self, name: &str, limit: Duration) -> Duration {
+    pub async fn wait_ready(&self, name: &str, limit: Duration) -> Duration {
         let began = Instant::now();
         while !self.is_ready(name) {
             let said = || format!("{:#?}", self.status(name));

@@ -50,7 +50,7 @@ impl Lab {
     pub async fn provisioner(&self, name: &str, spec: &Value) {
         let made = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
-            "metadata": { "name": name }, "spec": merged(usual(), spec),
+            "metadata": { "name": name }, "spec": merged(default_spec(), spec),
         });
         let made = serde_json::from_value(made).expect("a CoderProvisioner");
         let created = self
@@ -110,7 +110,7 @@ impl Lab {
 }
 
 /// The spec that most CoderProvisioners here have.
-fn usual() -> Value {
+fn default_spec() -> Value {
     json!({
         "server": { "url": site::URL, "tokenSecretRef": { "name": SECRET, "key": "token" } },
         "image": "coder.example.com/coder:2.36",

@@ -24,14 +24,14 @@ pub struct Replica {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        Self::flawed(lab, name, Flaw::None)
+        Self::start_flawed(lab, name, Flaw::None)
     }
 
     /// One whose way to the servers is not what it seems.
-    pub fn flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
+    pub fn start_flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
         let (telemetry, coder) = (Telemetry::default(), CoderMetrics::default());
         let (counts, shows) = (telemetry.clone(), coder.clone());
-        let wire = Wire::of(lab, flaw);
+        let wire = Wire::for_lab(lab, flaw);
         let component = lab.cluster.start(name, move |process| {
             let (way, tasks) = (process.clone(), process.clone());
             let wire = wire.clone();
@@ -40,8 +40,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
-                server: None,
+                admin_registry: AdminRegistry::default(),
+                api_limits: None,
                 coder: shows.clone(),
             };
             run(process, parts)

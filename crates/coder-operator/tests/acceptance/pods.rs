@@ -33,13 +33,13 @@ impl Pods {
     }
 
     /// Daemons have jobs of this length, one soon after the other. To be said before the first starts.
-    pub fn works(&self, job: Duration) {
+    pub fn set_job_time(&self, job: Duration) {
         let pause = Duration::from_secs(2);
         self.play(Some(Work { job, pause }));
     }
 
     /// Pods do not come up any more, because their Secrets cannot be read; or they do again.
-    pub fn never_ready(&self, broken: bool) {
+    pub fn set_broken(&self, broken: bool) {
         let faults = self.cluster.faults(KUBELET);
         match broken {
             true => {

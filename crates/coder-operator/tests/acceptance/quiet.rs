@@ -10,19 +10,19 @@ use crate::operator::Replica;
 
 /// Looks an hour, over all objects of an organisation, because one list serves all: daemons every minute,
 /// keys every five, the licence every ten, and who we are and what the server is every hour.
-const MOST_AN_HOUR: usize = 60 + 12 + 6 + 3 + 1;
+const MAX_PER_HOUR: usize = 60 + 12 + 6 + 3 + 1;
 
-fn idle(hours: u64) {
-    let day = Around::seed(1).long().run(move |lab| async move {
+fn check_idle(hours: u64) {
+    let day = Around::with_seed(1).long_running().run(move |lab| async move {
         for number in 0..5 {
             lab.provisioner(&format!("team-{number}"), &json!({})).await;
         }
         let replica = Replica::start(&lab, "first");
         for number in 0..5 {
-            lab.ready(&format!("team-{number}"), minutes(10)).await;
+            lab.wait_ready(&format!("team-{number}"), minutes(10)).await;
         }
         sleep(minutes(30)).await;
-        let (writes, since) = (lab.status_writes(), lab.coderd.mark());
+        let (writes, since) = (lab.status_writes(), lab.coderd.last_request());
         let effects = replica.component.effects();
         sleep(minutes(60 * hours)).await;
         let requests = lab.coderd.requests(since);
@@ -51,17 +51,17 @@ fn idle(hours: u64) {
         "{others} writes that are no renewals of the lease"
     );
     assert!(requests.iter().all(|it| it.method == "GET"), "only looks");
-    let most = MOST_AN_HOUR * hours;
+    let most = MAX_PER_HOUR * hours;
     assert!(requests.len() <= most, "{} requests", requests.len());
 }
 
 #[test]
 fn two_quiet_hours_write_nothing() {
-    idle(2);
+    check_idle(2);
 }
 
 #[test]
 #[ignore = "43,000 renewals of a lease; make proof runs it"]
 fn a_quiet_day_writes_nothing() {
-    idle(24);
+    check_idle(24);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::time::sleep;
 
 use crate::lab::{Around, Lab, SECRET, TEAM, minutes, seconds};
-use crate::lines::Lines;
+use crate::log_lines::Lines;
 use crate::operator::Replica;
 use crate::site;
 
@@ -21,7 +21,7 @@ const STATUSES: [u16; 14] = [
 
 /// The part of a secret that `text` gives away, if it does. Texts are long: few beginnings of two letters
 /// are worth a second look.
-fn leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
+fn find_leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
     let parts: BTreeSet<&[u8]> = secrets
         .iter()
         .map(|secret| secret.rsplit(['-', ':']).next().unwrap_or(secret))
@@ -46,7 +46,7 @@ fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
 }
 
 /// What a person can read of a run but the Secrets themselves.
-fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
+fn all_output(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
     let objects = state
         .iter()
@@ -64,7 +64,7 @@ fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str,
 }
 
 /// A run in which every call is refused in every way for a while, by a server that says all it was told.
-async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
+async fn output_under_refusals(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -72,7 +72,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let mut known = BTreeSet::new();
-    let replica = lab.settled(&json!({})).await;
+    let replica = lab.start_settled(&json!({})).await;
     lab.proxy("near", &json!({})).await;
     sleep(minutes(2)).await;
     for (number, status) in STATUSES.into_iter().enumerate() {
@@ -88,7 +88,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
         }));
         rotate(&lab, number).await;
         sleep(minutes(1)).await;
-        lab.coderd.behaves();
+        lab.coderd.clear_faults();
         // Another token is another chance after 401.
         let token = [site::TOKEN, site::NEXT_TOKEN][number % 2];
         lab.token(SECRET, token).await;
@@ -108,7 +108,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
     secrets(&lab, &mut known);
     lab.delete(TEAM).await;
     sleep(seconds(600)).await;
-    (known, everything(&lab, &replica, &lines))
+    (known, all_output(&lab, &replica, &lines))
 }
 
 async fn rotate(lab: &Lab, number: usize) {
@@ -120,10 +120,10 @@ async fn rotate(lab: &Lab, number: usize) {
 
 #[test]
 fn no_part_of_a_secret_is_written_anywhere() {
-    let around = Around::seed(1).server(|it| it.role = Role::Owner);
-    let (known, written) = around.run(refused);
+    let around = Around::with_seed(1).with_server(|it| it.role = Role::Owner);
+    let (known, written) = around.run(output_under_refusals);
     for (what, text) in &written {
-        let found = leak(&known, text);
+        let found = find_leak(&known, text);
         let line = found.and_then(|part| text.lines().find(|line| line.contains(&part)));
         assert_eq!(line, None, "in {what}");
     }
@@ -141,7 +141,7 @@ fn no_part_of_a_secret_is_written_anywhere() {
 fn a_leak_would_be_seen() {
     let known = BTreeSet::from([site::TOKEN.to_owned()]);
     let part = &site::TOKEN[12..12 + PART];
-    let found = leak(&known, &format!("a {part} b"));
+    let found = find_leak(&known, &format!("a {part} b"));
     assert_eq!(found.as_deref(), Some(part));
-    assert_eq!(leak(&known, &site::TOKEN[..PART - 1]), None);
+    assert_eq!(find_leak(&known, &site::TOKEN[..PART - 1]), None);
 }

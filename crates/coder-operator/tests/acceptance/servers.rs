@@ -4,7 +4,7 @@ use aplomb_apiserver::coderd::Role;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::claims::{left, proxy_unsettled, settles, unsettled};
+use crate::claims::{leftover, proxy_unsettled, wait_until_settled, unsettled};
 use crate::lab::{Around, Lab, NAMESPACE, SECRET, TEAM, minutes, on_box, seconds};
 use crate::objects::server;
 use crate::operator::Replica;
@@ -15,12 +15,12 @@ const PASSWORD: &str = "Pq8rT2vX4z-Kd7mB5nC1jF9hL3gS6wA0yE";
 const DATABASE: &str = "database";
 
 /// A server that the password is to be sent to.
-fn greedy() -> Value {
+fn credential_secret_spec() -> Value {
     json!({ "server": { "url": site::OTHER_URL, "tokenSecretRef": { "name": DATABASE, "key": "token" } } })
 }
 
-fn is_untold(lab: &Lab) {
-    let sent = lab.sent().into_iter();
+fn assert_no_requests(lab: &Lab) {
+    let sent = lab.sent_requests().into_iter();
     let told = sent.filter(|(_, token)| token == PASSWORD);
     assert_eq!(told.count(), 0, "the password was sent");
     assert!(lab.other.requests(0).is_empty(), "the server was called");
@@ -42,8 +42,8 @@ fn a_secret_that_names_no_server_is_sent_nowhere() {
             };
             lab.put_secret(DATABASE, PASSWORD, &servers).await;
             let _replica = Replica::start(&lab, "first");
-            lab.provisioner(TEAM, &greedy()).await;
-            lab.proxy("near", &greedy()).await;
+            lab.provisioner(TEAM, &credential_secret_spec()).await;
+            lab.proxy("near", &credential_secret_spec()).await;
             sleep(minutes(30)).await;
             let ready = [
                 lab.condition(TEAM, "Ready"),
@@ -61,14 +61,14 @@ fn a_secret_that_names_no_server_is_sent_nowhere() {
             lab.delete_proxy("near").await;
             sleep(minutes(5)).await;
             assert!(!lab.exists(TEAM));
-            is_untold(&lab);
+            assert_no_requests(&lab);
         });
     }
 }
 
 #[test]
 fn the_command_of_the_condition_is_what_is_missing() {
-    let around = Around::seed(2).server(|it| it.role = Role::Owner);
+    let around = Around::with_seed(2).with_server(|it| it.role = Role::Owner);
     around.run(|lab| async move {
         let old = json!({ "coder.aplomb.dev/servers": "https://old.example.com" });
         lab.put_secret(SECRET, site::TOKEN, &old).await;
@@ -83,9 +83,9 @@ fn the_command_of_the_condition_is_what_is_missing() {
         assert_eq!(value, format!("{},https://old.example.com", site::URL));
         let servers = json!({ "coder.aplomb.dev/servers": value });
         lab.put_secret(SECRET, site::TOKEN, &servers).await;
-        let took = lab.ready(TEAM, seconds(90)).await;
+        let took = lab.wait_ready(TEAM, seconds(90)).await;
         println!("annotated as the condition says: Ready after {took:.0?}");
-        settles(minutes(5), || proxy_unsettled(&lab, "near"))
+        wait_until_settled(minutes(5), || proxy_unsettled(&lab, "near"))
             .await
             .unwrap();
     });
@@ -94,10 +94,10 @@ fn the_command_of_the_condition_is_what_is_missing() {
 #[test]
 fn a_server_that_the_secret_names_no_more_gets_nothing_more() {
     on_box(3, |lab| async move {
-        let _replica = lab.settled(&json!({})).await;
+        let _replica = lab.start_settled(&json!({})).await;
         lab.put_secret(SECRET, site::TOKEN, &json!({})).await;
         sleep(seconds(5)).await;
-        let since = lab.coderd.mark();
+        let since = lab.coderd.last_request();
         lab.annotate(TEAM, "coder.aplomb.dev/rotate", "one").await;
         sleep(minutes(30)).await;
         assert!(lab.coderd.requests(since).is_empty(), "nothing is sent");
@@ -111,23 +111,23 @@ fn a_server_that_the_secret_names_no_more_gets_nothing_more() {
         let told = lab.condition(TEAM, "Ready").message;
         assert!(told.contains(&key) && told.contains(site::URL), "{told}");
         lab.token(SECRET, site::TOKEN).await;
-        settles(minutes(20), || left(&lab, TEAM)).await.unwrap();
+        wait_until_settled(minutes(20), || leftover(&lab, TEAM)).await.unwrap();
     });
 }
 
 #[test]
 fn a_former_server_needs_to_be_named_too() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(&json!({})).await;
+        let _replica = lab.start_settled(&json!({})).await;
         lab.put_secret(SECRET, site::TOKEN, &json!({})).await;
-        let since = lab.coderd.mark();
+        let since = lab.coderd.last_request();
         let moved = json!({ "spec": { "server": server(&lab.other) } });
         lab.edit(TEAM, &moved).await;
         sleep(minutes(30)).await;
         assert!(lab.is_ready(TEAM), "{:?}", lab.condition(TEAM, "Ready"));
         assert!(lab.coderd.requests(since).is_empty(), "nothing is sent");
         lab.token(SECRET, site::TOKEN).await;
-        settles(minutes(30), || unsettled(&lab, TEAM))
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
             .await
             .unwrap();
         assert!(lab.coderd.names().is_empty(), "its key is gone");

@@ -94,7 +94,7 @@ impl Site {
     }
 
     /// The name of the key that a plaintext opens.
-    pub fn key_of(&self, plaintext: &str) -> Option<String> {
+    pub fn key_for_plaintext(&self, plaintext: &str) -> Option<String> {
         self.sim.key_with(plaintext).map(|key| key.name)
     }
 
@@ -118,14 +118,14 @@ impl Site {
     }
 
     /// The name of the proxy that a token is of.
-    pub fn proxy_of(&self, token: &str) -> Option<String> {
+    pub fn proxy_for_token(&self, token: &str) -> Option<String> {
         let digest = digest(token);
         let mut all = self.sim.proxies().into_iter();
         all.find(|it| it.token_sha256 == digest).map(|it| it.name)
     }
 
     /// What people see of a proxy.
-    pub fn proxy_looks(&self, name: &str) -> Option<String> {
+    pub fn proxy_display(&self, name: &str) -> Option<String> {
         let mut all = self.sim.proxies().into_iter();
         all.find(|it| it.name == name).map(|it| it.display_name)
     }
@@ -137,14 +137,14 @@ impl Site {
     }
 
     /// Everything is refused for its rate, with the headers that coderd sends or without.
-    pub fn refuses(&self, headers: bool) {
+    pub fn refuse_all(&self, headers: bool) {
         let mut fault = json!({ "path": "/api/v2/", "status": 429 });
         fault["bare"] = (!headers).into();
         self.fault(&fault);
     }
 
     /// Nothing fails any more.
-    pub fn behaves(&self) {
+    pub fn clear_faults(&self) {
         self.sim.clear_faults(None);
     }
 
@@ -154,7 +154,7 @@ impl Site {
     }
 
     /// Takes another token too.
-    pub fn accepts(&self, token: &str) {
+    pub fn accept_token(&self, token: &str) {
         let users = [user(Role::OrganizationAdmin, &[token, OTHER_TOKEN])];
         let change = Change {
             users: Some(users.to_vec()),
@@ -164,7 +164,7 @@ impl Site {
     }
 
     /// The number of the last request.
-    pub fn mark(&self) -> u64 {
+    pub fn last_request(&self) -> u64 {
         self.sim.requests().last().map_or(0, |it| it.n)
     }
 }

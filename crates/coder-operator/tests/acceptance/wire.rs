@@ -30,18 +30,18 @@ pub enum Flaw {
 pub struct Wire {
     hosts: Arc<[(String, Coderd)]>,
     sent: Sent,
-    stir: Arc<Notify>,
+    wake: Arc<Notify>,
     flaw: Flaw,
 }
 
 impl Wire {
-    pub fn of(lab: &Lab, flaw: Flaw) -> Self {
+    pub fn for_lab(lab: &Lab, flaw: Flaw) -> Self {
         let host = |url: &str| url.trim_start_matches("https://").to_owned();
         let hosts = [&lab.coderd, &lab.other].map(|site| (host(site.url), site.sim.clone()));
         Self {
             hosts: Arc::new(hosts),
             sent: lab.sent.clone(),
-            stir: lab.stir.clone(),
+            wake: lab.wake.clone(),
             flaw,
         }
     }
@@ -55,9 +55,9 @@ impl Wire {
                 let uri = request.uri();
                 let host = uri.host().unwrap_or_default();
                 let what = format!("{} {host}{}", request.method(), uri.path());
-                let stir = wire.stir.clone();
+                let stir = wire.wake.clone();
                 let carried = async move {
-                    let answer = wire.carry(request).await;
+                    let answer = wire.send(request).await;
                     stir.notify_one();
                     answer
                 };
@@ -66,7 +66,7 @@ impl Wire {
         }))
     }
 
-    async fn carry(self, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
+    async fn send(self, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
         let host = request.uri().host().unwrap_or_default();
         let found = self.hosts.iter().find(|(name, _)| name == host);
         let (_, sim) = found.ok_or_else(|| format!("nobody is called {host}"))?;
@@ -82,7 +82,7 @@ impl Wire {
                 Ok(answer)
             }
             (Flaw::MakesTwo, &Method::POST) if of_keys => {
-                let _made = sim.service().oneshot(twin(&request)).await?;
+                let _made = sim.service().oneshot(clone_request(&request)).await?;
                 sim.service().oneshot(request).await
             }
             _ => sim.service().oneshot(request).await,
@@ -91,7 +91,7 @@ impl Wire {
 }
 
 /// The same request for a key of another name.
-fn twin(request: &Request<Bytes>) -> Request<Bytes> {
+fn clone_request(request: &Request<Bytes>) -> Request<Bytes> {
     let mut body: serde_json::Value = serde_json::from_slice(request.body()).expect("JSON");
     body["name"] = format!("{}-twin", body["name"].as_str().unwrap_or_default()).into();
     let mut twin = request.clone();

@@ -93,9 +93,9 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
     let parts = coder::CoderDeps {
         connect: Arc::new(move |_| Ok(Transport::new(service.clone()))),
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
-        server: Some(office.server.clone()),
-        ..coder::CoderDeps::real()
+        admin_registry: office.board.clone(),
+        api_limits: Some(office.server.clone()),
+        ..coder::CoderDeps::production()
     };
     start.part("the Coder operator", async move {
         Ok(coder::run(of_operator, &settings, parts, stopped).await?)
@@ -123,8 +123,8 @@ pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzne
         clock: aplomb::Clock::system(),
         tasks: None,
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
-        server: Some(office.server.clone()),
+        admin_registry: office.board.clone(),
+        api_limits: Some(office.server.clone()),
         egress: egress::telemetry::EgressMetrics::default(),
     };
     start.part("the egress operator", async move {

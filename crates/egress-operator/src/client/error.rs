@@ -8,7 +8,7 @@ use super::model::HcloudErrorBody;
 use aplomb_http_client::ApiToken;
 
 /// How much of a message is kept.
-const LONGEST: usize = 300;
+const MAX_MESSAGE: usize = 300;
 
 /// No answer came: the network, a timeout, or a reply that was lost.
 pub const NO_ANSWER: &str = "no_answer";
@@ -35,7 +35,7 @@ impl HcloudError {
         Self {
             code: NO_ANSWER.to_owned(),
             status: None,
-            message: clean(token, &cause.to_string()),
+            message: redact(token, &cause.to_string()),
             headers: HeaderMap::new(),
         }
     }
@@ -50,14 +50,14 @@ impl HcloudError {
         Self {
             code: UNREADABLE.to_owned(),
             status: Some(status.as_u16()),
-            message: clean(token, &cause.to_string()),
+            message: redact(token, &cause.to_string()),
             headers,
         }
     }
 
     /// An answer of failure. Its own code counts; the status only where a gateway answered that does
     /// not speak the provider's language.
-    pub(super) fn refused(
+    pub(super) fn from_response(
         token: &ApiToken,
         status: StatusCode,
         headers: HeaderMap,
@@ -68,9 +68,9 @@ impl HcloudError {
             .map(|body| body.error)
             .filter(|said| !said.code.is_empty());
         let (code, message) = match said {
-            Some(said) => (clean(token, &said.code), clean(token, &said.message)),
+            Some(said) => (redact(token, &said.code), redact(token, &said.message)),
             None => (
-                by_status(status),
+                code_for_status(status),
                 format!("answered {status} without a reason"),
             ),
         };
@@ -83,15 +83,15 @@ impl HcloudError {
     }
 }
 
-fn clean(token: &ApiToken, text: &str) -> String {
+fn redact(token: &ApiToken, text: &str) -> String {
     let text = token.redact(text);
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_MESSAGE) {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
     }
 }
 
-fn by_status(status: StatusCode) -> String {
+fn code_for_status(status: StatusCode) -> String {
     let code = match status.as_u16() {
         401 => "unauthorized",
         403 => "forbidden",

@@ -75,7 +75,7 @@ pub struct FloatingIpPage {
 impl FloatingIpPage {
     /// The number of the next page, if there is one.
     #[must_use]
-    pub fn next(&self) -> Option<u32> {
+    pub fn next_page(&self) -> Option<u32> {
         self.meta.pagination.as_ref()?.next_page
     }
 }
@@ -128,11 +128,11 @@ pub(super) struct LabelsRequest<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-fn null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+fn default_if_null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
+fn parse_address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
     let text = String::deserialize(from)?;
     let host = text.split_once('/').map_or(text.as_str(), |(host, _)| host);
     host.parse().map_err(serde::de::Error::custom)
@@ -167,13 +167,13 @@ mod tests {
             serde_json::from_str(&text).expect("a page")
         };
         assert_eq!(
-            page(r#"{"pagination": {"page": 1, "next_page": 2}}"#).next(),
+            page(r#"{"pagination": {"page": 1, "next_page": 2}}"#).next_page(),
             Some(2)
         );
         assert_eq!(
-            page(r#"{"pagination": {"page": 2, "next_page": null}}"#).next(),
+            page(r#"{"pagination": {"page": 2, "next_page": null}}"#).next_page(),
             None
         );
-        assert_eq!(page("{}").next(), None);
+        assert_eq!(page("{}").next_page(), None);
     }
 }

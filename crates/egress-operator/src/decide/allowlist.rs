@@ -53,7 +53,7 @@ impl FromStr for Cidr {
 }
 
 /// Why `address` may not be used, if it may not. An entry that cannot be read allows nothing.
-pub(super) fn refusal(allowlist: &[String], address: IpAddr) -> Option<String> {
+pub(super) fn allowlist_refusal(allowlist: &[String], address: IpAddr) -> Option<String> {
     if allowlist.is_empty() {
         return None;
     }

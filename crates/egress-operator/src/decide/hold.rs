@@ -17,8 +17,8 @@ pub(super) struct ActiveHold {
 
 /// Whether `world` is held at `now`: by its spec, by its annotation, or by both, and then until the
 /// later one ends.
-pub(super) fn held(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
-    match (by_spec(world, now), by_annotation(world, now)) {
+pub(super) fn active_hold(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+    match (hold_from_spec(world, now), hold_from_annotation(world, now)) {
         (Some(one), Some(other)) if ends_later(&other, &one) => Some(other),
         (one, other) => one.or(other),
     }
@@ -32,7 +32,7 @@ fn ends_later(one: &ActiveHold, other: &ActiveHold) -> bool {
     }
 }
 
-fn by_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+fn hold_from_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     let hold = world.spec.hold.as_ref()?;
     let until = hold.until.as_ref().map(|time| time.0);
     if until.is_some_and(|until| until <= now) {
@@ -41,11 +41,11 @@ fn by_spec(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     let why = hold.reason.as_deref().unwrap_or("no reason is given");
     Some(ActiveHold {
         until,
-        message: sentence("spec.hold", until, why),
+        message: hold_message("spec.hold", until, why),
     })
 }
 
-fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
+fn hold_from_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     let text = world.hold.as_deref()?.trim();
     let key = annotations::HOLD;
     if text.is_empty() || text.eq_ignore_ascii_case("false") {
@@ -53,7 +53,7 @@ fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     }
     let forever = |why: &str| ActiveHold {
         until: None,
-        message: sentence(&format!("the annotation {key}"), None, why),
+        message: hold_message(&format!("the annotation {key}"), None, why),
     };
     if text.eq_ignore_ascii_case("true") {
         return Some(forever("remove it to go on"));
@@ -67,7 +67,7 @@ fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     };
     (until > now).then(|| ActiveHold {
         until: Some(until),
-        message: sentence(
+        message: hold_message(
             &format!("the annotation {key}"),
             Some(until),
             "remove it to go on",
@@ -75,7 +75,7 @@ fn by_annotation(world: &Observed, now: Timestamp) -> Option<ActiveHold> {
     })
 }
 
-fn sentence(who: &str, until: Option<Timestamp>, why: &str) -> String {
+fn hold_message(who: &str, until: Option<Timestamp>, why: &str) -> String {
     match until {
         Some(until) => format!("{who} freezes automation until {until}: {why}"),
         None => format!("{who} freezes automation: {why}"),

@@ -6,30 +6,30 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::tidings::later;
+use super::tidings::add_span;
 use crate::world::Observed;
 
-const HOUR: Duration = Duration::from_secs(3600);
+const CAP_WINDOW: Duration = Duration::from_secs(3600);
 
 /// When a move without need may be made, if not yet.
-pub(super) fn dwells_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn dwell_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let (ended, dwell) = (
         world.status.last_move.as_ref()?.ended.as_ref()?.0,
         world.spec.dwell.0,
     );
     // A move that ended long after now was timed by a clock that has been set back.
-    if ended > later(now, dwell) {
+    if ended > add_span(now, dwell) {
         return None;
     }
-    Some(later(ended, dwell)).filter(|until| *until > now)
+    Some(add_span(ended, dwell)).filter(|until| *until > now)
 }
 
 /// When a move away from a node that is in trouble but not dead may be made, if not yet.
-pub(super) fn capped_until(world: &Observed, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn cap_end(world: &Observed, now: Timestamp) -> Option<Timestamp> {
     let moves = world.status.recent_moves.iter();
     let mut recent: Vec<Timestamp> = moves
-        .filter(|moment| counts(moment, now))
-        .map(|moment| later(moment.0, HOUR))
+        .filter(|moment| is_within_window(moment, now))
+        .map(|moment| add_span(moment.0, CAP_WINDOW))
         .collect();
     recent.sort_unstable();
     let most = usize::try_from(world.spec.max_moves_per_hour).unwrap_or(usize::MAX);
@@ -38,12 +38,12 @@ pub(super) fn capped_until(world: &Observed, now: Timestamp) -> Option<Timestamp
 }
 
 /// Drops the moves that do not count any more.
-pub(super) fn forget_old(moves: &mut Vec<Time>, now: Timestamp) {
-    moves.retain(|moment| counts(moment, now));
+pub(super) fn drop_expired_moves(moves: &mut Vec<Time>, now: Timestamp) {
+    moves.retain(|moment| is_within_window(moment, now));
 }
 
 /// Whether a move was within the last hour. One that is yet to come was timed by a clock that has been
 /// set back.
-fn counts(moment: &Time, now: Timestamp) -> bool {
-    moment.0 <= now && later(moment.0, HOUR) > now
+fn is_within_window(moment: &Time, now: Timestamp) -> bool {
+    moment.0 <= now && add_span(moment.0, CAP_WINDOW) > now
 }

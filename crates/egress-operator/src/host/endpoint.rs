@@ -26,7 +26,7 @@ pub(super) async fn serve(
     tracing::info!(%address, "Serving /livez and /readyz");
     let router = Router::new()
         .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(ready))
+        .route("/readyz", get(readyz))
         .with_state(standing);
     Ok(tasks.keep("endpoint", async move {
         if let Err(error) = axum::serve(listener, router).await {
@@ -35,7 +35,7 @@ pub(super) async fn serve(
     }))
 }
 
-async fn ready(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
+async fn readyz(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
     match &*standing.borrow() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (

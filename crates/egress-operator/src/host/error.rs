@@ -33,7 +33,7 @@ pub enum Error {
     #[error(
         "{0} cannot be added, since something else is in its place: choose another --table or --priority"
     )]
-    Taken(String),
+    Occupied(String),
     /// The kernel refused.
     #[error("{0} cannot be changed: {1}")]
     Refused(String, io::Error),

@@ -61,7 +61,7 @@ pub(super) struct Placement {
 
 impl Placement {
     /// What the address `ip` needs, with `table` for itself.
-    pub(super) fn wanted(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
+    pub(super) fn items_for(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
         let (link, priority) = (self.link, self.priority);
         let given = self.gateway.filter(|it| it.is_ipv4() == ip.is_ipv4());
         let gateway = given.unwrap_or(match ip {
@@ -97,7 +97,7 @@ pub(super) type KernelItems = Vec<(NetItem, bool)>;
 ///
 /// An address with our mark may belong to another process like this one, with other tables: it is
 /// ours if we added it, or if a rule of ours leads from it to one of our tables.
-pub(super) fn owned(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
+pub(super) fn classify_items(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules
         .filter_map(|(item, _)| match item {
@@ -123,7 +123,7 @@ pub(super) struct NetChanges {
 }
 
 /// What makes `wanted` of what is `present`. What is not ours is never removed.
-pub(super) fn changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
+pub(super) fn plan_changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
     let stale = present.iter().rev();
     let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
     let missing = wanted.iter().filter(|item| !present.contains_key(*item));
@@ -148,17 +148,17 @@ mod tests {
     }
 
     fn wanted(last: u8) -> BTreeSet<NetItem> {
-        PLACE.wanted(ip(last), 2010).into()
+        PLACE.items_for(ip(last), 2010).into()
     }
 
     fn present(items: &BTreeSet<NetItem>, marked: bool) -> BTreeMap<NetItem, bool> {
         let found = items.iter().map(|item| (*item, marked)).collect();
-        owned(&found, &BTreeSet::new())
+        classify_items(&found, &BTreeSet::new())
     }
 
     #[test]
     fn on_a_bare_node_everything_is_added_and_the_default_route_last() {
-        let plan = changes(&wanted(7), &BTreeMap::new());
+        let plan = plan_changes(&wanted(7), &BTreeMap::new());
         assert!(plan.remove.is_empty());
         assert_eq!(plan.add.len(), 4);
         assert!(matches!(plan.add[0], NetItem::Rule { .. }));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_added_again() {
-        let plan = changes(&wanted(7), &present(&wanted(7), true));
+        let plan = plan_changes(&wanted(7), &present(&wanted(7), true));
         assert_eq!(plan, NetChanges::default());
     }
 
@@ -176,12 +176,12 @@ mod tests {
         let mut found = present(&wanted(7), true);
         let address = NetItem::Address { ip: ip(7), link: 2 };
         found.remove(&address);
-        assert_eq!(changes(&wanted(7), &found).add, [address]);
+        assert_eq!(plan_changes(&wanted(7), &found).add, [address]);
     }
 
     #[test]
     fn an_address_that_changed_takes_all_of_the_old_one_with_it() {
-        let plan = changes(&wanted(8), &present(&wanted(7), true));
+        let plan = plan_changes(&wanted(8), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 3, "{plan:?}");
         assert!(matches!(plan.remove[0], NetItem::Default { .. }));
         assert!(
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn what_others_made_is_used_and_left() {
         let theirs = present(&wanted(7), false);
-        assert_eq!(changes(&wanted(7), &theirs), NetChanges::default());
-        assert_eq!(changes(&BTreeSet::new(), &theirs), NetChanges::default());
+        assert_eq!(plan_changes(&wanted(7), &theirs), NetChanges::default());
+        assert_eq!(plan_changes(&BTreeSet::new(), &theirs), NetChanges::default());
     }
 
     #[test]
     fn what_an_earlier_life_left_is_ours() {
-        let plan = changes(&BTreeSet::new(), &present(&wanted(7), true));
+        let plan = plan_changes(&BTreeSet::new(), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 4);
     }
 
@@ -209,8 +209,8 @@ mod tests {
     fn the_address_of_another_process_like_this_is_not_ours() {
         let theirs = NetItem::Address { ip: ip(9), link: 2 };
         let found = vec![(theirs, true)];
-        assert!(!owned(&found, &BTreeSet::new())[&theirs], "no rule of ours");
-        assert!(owned(&found, &[theirs].into())[&theirs], "we added it");
+        assert!(!classify_items(&found, &BTreeSet::new())[&theirs], "no rule of ours");
+        assert!(classify_items(&found, &[theirs].into())[&theirs], "we added it");
     }
 
     #[test]
@@ -224,8 +224,8 @@ mod tests {
             NetItem::Gateway { gateway, .. } => gateway.to_string(),
             other => panic!("{other}"),
         };
-        assert_eq!(gateway_of(place.wanted(ip(7), 2010)), "192.0.2.1");
-        assert_eq!(gateway_of(place.wanted(six, 2010)), "fe80::1");
-        assert_eq!(gateway_of(PLACE.wanted(ip(7), 2010)), "172.31.1.1");
+        assert_eq!(gateway_of(place.items_for(ip(7), 2010)), "192.0.2.1");
+        assert_eq!(gateway_of(place.items_for(six, 2010)), "fe80::1");
+        assert_eq!(gateway_of(PLACE.items_for(ip(7), 2010)), "172.31.1.1");
     }
 }

@@ -17,7 +17,7 @@ use super::show::{self, Metric};
 use super::{EgressCounters, Occurrence};
 
 /// From a label write to a grace of ten minutes.
-const STAGES: [f64; 14] = [
+const DURATION_BUCKETS: [f64; 14] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 
@@ -33,7 +33,7 @@ pub(super) struct MoveCounters {
 
 impl MoveCounters {
     /// Counts for these nodes and no others.
-    pub(super) fn keep<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
+    pub(super) fn retain_nodes<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
         let mut old = std::mem::take(&mut self.failures);
         let kept = nodes.map(|node| (node.clone(), old.remove(node).unwrap_or_default()));
         self.failures = kept.collect();
@@ -77,7 +77,7 @@ pub(super) fn encode(
     tallies: &BTreeMap<String, MoveCounters>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, "stable_egress", tallies, encoder)?;
+    show::encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
     let name = "aplomb_egress_move_stage_seconds";
     let help = "How long each stage of a move took";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
@@ -122,9 +122,9 @@ impl Occurrence for MoveEnded<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         tally.failovers += 1;
-        for (stage, took) in stages(&self.moved.stages) {
+        for (stage, took) in stage_durations(&self.moved.stages) {
             let histogram = tally.stages.entry(stage);
-            let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
+            let histogram = histogram.or_insert_with(|| Histogram::new(DURATION_BUCKETS));
             histogram.observe(took.0.as_secs_f64());
         }
         let from = self.moved.from.as_deref().unwrap_or("nowhere");
@@ -134,7 +134,7 @@ impl Occurrence for MoveEnded<'_> {
     }
 }
 
-fn stages(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationString)> {
+fn stage_durations(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationString)> {
     let all = [
         ("decide", stages.decide),
         ("accept", stages.accept),

@@ -44,7 +44,7 @@ impl HcloudOperation {
 
     /// The word, as metrics have it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::List => "list",
             Self::Get => "get",
@@ -56,7 +56,7 @@ impl HcloudOperation {
 
     /// Whether it reads a floating IP.
     #[must_use]
-    pub const fn reads(self) -> bool {
+    pub const fn is_read(self) -> bool {
         matches!(self, Self::List | Self::Get)
     }
 }
@@ -101,7 +101,7 @@ const COUNTERS: &[Metric<AccountCounters, u64>] = &[
             let requests = account.requests.iter();
             requests
                 .map(|((operation, code, lane), count)| {
-                    let operation = ("operation", operation.word());
+                    let operation = ("operation", operation.as_str());
                     (
                         vec![operation, ("code", code.as_str()), ("lane", *lane)],
                         *count,
@@ -121,26 +121,26 @@ const GAUGES: &[Metric<AccountCounters, f64>] = &[
     Metric {
         name: "aplomb_egress_budget_remaining",
         help: "What the provider last said is left of its rate limit",
-        read: |account| budget(account, |budget| Some(budget.seen.remaining.into())),
+        read: |account| budget_samples(account, |budget| Some(budget.seen.remaining.into())),
     },
     Metric {
         name: "aplomb_egress_budget_limit",
         help: "The provider's rate limit, calls an hour",
-        read: |account| budget(account, |budget| Some(budget.seen.limit.into())),
+        read: |account| budget_samples(account, |budget| Some(budget.seen.limit.into())),
     },
     Metric {
         name: "aplomb_egress_budget_others_per_second",
         help: "What others spend of the same rate limit, inferred from what is left",
-        read: |account| budget(account, |budget| Some(budget.others)),
+        read: |account| budget_samples(account, |budget| Some(budget.others)),
     },
     Metric {
         name: "aplomb_egress_budget_empty_seconds",
         help: "When the rate limit will be used up if all goes on as it does; absent if never",
-        read: |account| budget(account, |budget| Some(budget.empty?.as_secs_f64())),
+        read: |account| budget_samples(account, |budget| Some(budget.empty?.as_secs_f64())),
     },
 ];
 
-fn budget(account: &AccountCounters, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
+fn budget_samples(account: &AccountCounters, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
     let value = account.budget.as_ref().and_then(read);
     value.map(|value| (Vec::new(), value)).into_iter().collect()
 }
@@ -150,9 +150,9 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, "account", accounts, encoder)?;
+    show::encode_counters(COUNTERS, "account", accounts, encoder)?;
     match leads {
-        true => show::gauges(GAUGES, "account", accounts, encoder),
+        true => show::encode_gauges(GAUGES, "account", accounts, encoder),
         false => Ok(()),
     }
 }
@@ -172,12 +172,12 @@ pub struct ProviderCall<'a> {
 
 impl Occurrence for ProviderCall<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
-        let code = plain(self.code);
+        let code = code_label(self.code);
         let account = ledger.accounts.entry(self.account.to_owned()).or_default();
-        account.reads += u64::from(self.operation.reads());
+        account.reads += u64::from(self.operation.is_read());
         let request = (self.operation, code.to_owned(), self.lane);
         *account.requests.entry(request).or_default() += 1;
-        let (name, operation, lane) = (self.account, self.operation.word(), self.lane);
+        let (name, operation, lane) = (self.account, self.operation.as_str(), self.lane);
         if code == THROTTLED && lane == LANES[0] {
             warn!(
                 account = name,
@@ -190,7 +190,7 @@ impl Occurrence for ProviderCall<'_> {
 }
 
 /// A code as long as it is one of the provider's words; otherwise it is just another one.
-fn plain(code: &str) -> &str {
+fn code_label(code: &str) -> &str {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if (1..=32).contains(&code.len()) && code.chars().all(word) {
         code

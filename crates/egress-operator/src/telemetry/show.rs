@@ -17,7 +17,7 @@ pub(super) struct Metric<P: 'static, V: 'static> {
 }
 
 /// Shows gauges, `key` naming whose each one is.
-pub(super) fn gauges<P>(
+pub(super) fn encode_gauges<P>(
     metrics: &[Metric<P, f64>],
     key: &'static str,
     pictures: &BTreeMap<String, P>,
@@ -29,7 +29,7 @@ pub(super) fn gauges<P>(
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown
-                    .encode_family(&labelled(key, name, labels))?
+                    .encode_family(&encode_labels(key, name, labels))?
                     .encode_gauge(&value)?;
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn gauges<P>(
 }
 
 /// Shows counters, `key` naming whose each one is.
-pub(super) fn counters<P>(
+pub(super) fn encode_counters<P>(
     metrics: &[Metric<P, u64>],
     key: &'static str,
     pictures: &BTreeMap<String, P>,
@@ -50,7 +50,7 @@ pub(super) fn counters<P>(
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown
-                    .encode_family(&labelled(key, name, labels))?
+                    .encode_family(&encode_labels(key, name, labels))?
                     .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
             }
         }
@@ -58,7 +58,7 @@ pub(super) fn counters<P>(
     Ok(())
 }
 
-fn labelled<'a>(
+fn encode_labels<'a>(
     key: &'static str,
     name: &'a str,
     mut labels: Vec<(&'static str, &'a str)>,

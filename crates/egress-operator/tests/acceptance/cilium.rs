@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::lab::{Lab, WEB, on_box, seconds, until};
 use crate::moves::probing;
 use crate::nodes;
-use crate::sight::Labelled;
+use crate::label_watch::Labelled;
 
 fn definition() -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -61,7 +61,7 @@ pub async fn install(lab: &Lab, count: usize) {
 }
 
 /// The agents: each copies the labels of its own Node to its CiliumNode, while it lives.
-async fn agents(lab: Lab) {
+async fn run_agents(lab: Lab) {
     let (sender, mut changes) = unbounded_channel();
     lab.cluster.server().on_commit(Arc::new(move |change| {
         if change.key.resource.resource == "nodes" {
@@ -92,25 +92,25 @@ fn the_label_of_a_dead_gateway_goes_from_its_cilium_node_too() {
         install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
         let world = async {
-            let _replica = lab.settled(3, &probing()).await;
-            let mirrored = || seen.only(WEB) == Some(nodes::name(0));
+            let _replica = lab.start_settled(3, &probing()).await;
+            let mirrored = || seen.single_node(WEB) == Some(nodes::name(0));
             until(seconds(5), "Cilium knows the gateway", mirrored).await;
             assert_eq!(lab.condition(WEB, "LabelsConsistent").status, "True");
             sleep(seconds(60)).await;
             let began = Instant::now();
             lab.kill(0);
-            lab.serves(1, seconds(60)).await;
-            let moved = || seen.only(WEB) == Some(nodes::name(1));
+            lab.wait_serving(1, seconds(60)).await;
+            let moved = || seen.single_node(WEB) == Some(nodes::name(1));
             until(seconds(2), "Cilium knows the new gateway", moved).await;
             println!(
                 "dead agent: Cilium sees the new gateway alone after {:.1?}",
                 began.elapsed()
             );
-            assert_eq!(seen.most(WEB), 1, "never two");
+            assert_eq!(seen.max_nodes(WEB), 1, "never two");
             let consistent = || lab.condition(WEB, "LabelsConsistent").status == "True";
             until(seconds(5), "consistent", consistent).await;
         };
-        tokio::select! { biased; () = agents(lab.clone()) => {} () = world => {} }
+        tokio::select! { biased; () = run_agents(lab.clone()) => {} () = world => {} }
     });
 }
 
@@ -119,14 +119,14 @@ fn a_stale_label_goes(with_nodes: usize) {
     on_box(1, move |lab| async move {
         install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
-        let _replica = lab.settled(with_nodes, &json!({})).await;
+        let _replica = lab.start_settled(with_nodes, &json!({})).await;
         let params = PatchParams::default();
         let stale = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: WEB } } }));
         cilium_nodes(&lab)
             .patch(&nodes::name(2), &params, &stale)
             .await
             .unwrap();
-        let alone = || seen.only(WEB) == Some(nodes::name(0));
+        let alone = || seen.single_node(WEB) == Some(nodes::name(0));
         let took = until(seconds(5), "only the gateway is left", alone).await;
         assert!(took < seconds(2), "{took:?}");
     });

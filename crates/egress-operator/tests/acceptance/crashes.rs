@@ -16,7 +16,7 @@ use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds, until};
 use crate::moves::probing;
 use crate::nodes;
 use crate::operator::Replica;
-use crate::sight::Labelled;
+use crate::label_watch::Labelled;
 
 /// What becomes of a run, to be compared with what should.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +34,11 @@ pub struct End {
 }
 
 impl End {
-    pub fn of(lab: &Lab) -> Self {
+    pub fn from_lab(lab: &Lab) -> Self {
         let status = lab.status(WEB);
         Self {
             holder: lab.hetzner.holder(floating_ip(0)),
-            labelled: lab.labelled.now(WEB).into_iter().collect(),
+            labelled: lab.labeled.current_nodes(WEB).into_iter().collect(),
             active: status.active_node,
             server: status.server_id,
             available: lab.condition(WEB, "Available").status,
@@ -47,7 +47,7 @@ impl End {
     }
 
     /// As it should be when a node serves.
-    pub fn on(number: usize) -> Self {
+    pub fn expected_on(number: usize) -> Self {
         let server = nodes::server(number);
         Self {
             holder: Some(server),
@@ -63,7 +63,7 @@ impl End {
 /// The effects of a failover, from its beginning to a minute after it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    first: u64,
+    first_effect: u64,
     last: u64,
 }
 
@@ -82,10 +82,10 @@ impl Failure {
         }
     }
 
-    async fn happen(self, lab: &Lab) {
+    async fn apply(self, lab: &Lab) {
         match self {
             Self::Cordon => lab.nodes.cordon(0, true).await,
-            Self::Death => lab.reach.silence(nodes::address(0), true),
+            Self::Death => lab.reach.set_silent(nodes::address(0), true),
         }
     }
 }
@@ -97,7 +97,7 @@ async fn failover(
     crash: Option<Crash>,
     fault: Option<Fault>,
 ) -> (End, Stretch, Vec<String>) {
-    let replica = lab.settled(3, &failure.spec()).await;
+    let replica = lab.start_settled(3, &failure.spec()).await;
     sleep(seconds(20)).await;
     let first = replica.component.effects() + 1;
     crash
@@ -106,7 +106,7 @@ async fn failover(
     if let Some(fault) = fault {
         lab.hetzner.fault(fault);
     }
-    failure.happen(&lab).await;
+    failure.apply(&lab).await;
     sleep(seconds(60)).await;
     let last = replica.component.effects();
     sleep(seconds(240)).await;
@@ -114,16 +114,16 @@ async fn failover(
     let effects = lines
         .into_iter()
         .filter(|line| line.contains(" first effect "));
-    (End::of(&lab), Stretch { first, last }, effects.collect())
+    (End::from_lab(&lab), Stretch { first_effect: first, last }, effects.collect())
 }
 
 /// Whether an effect is about the move, and not a renewal of a lease that is made all the time.
-fn matters(effect: &str) -> bool {
+fn is_relevant(effect: &str) -> bool {
     !effect.contains("/aplomb-egress") || effect.contains("vantage")
 }
 
 /// The number of an effect in a line of the trace.
-fn number(effect: &str) -> Option<u64> {
+fn effect_number(effect: &str) -> Option<u64> {
     effect
         .split(" effect ")
         .nth(1)?
@@ -151,32 +151,32 @@ fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stret
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
         let ended = failover(lab, failure, crash, None).await;
         assert_eq!(
-            seen.only(WEB),
+            seen.single_node(WEB),
             Some(nodes::name(1)),
             "{failure:?}, {crash:?}"
         );
-        assert_eq!(seen.most(WEB), 1, "never two: {failure:?}, {crash:?}");
+        assert_eq!(seen.max_nodes(WEB), 1, "never two: {failure:?}, {crash:?}");
         ended
     })
 }
 
 /// Runs it once without and then with a crash at each point; the points, and how many runs there were.
-fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
+fn crash_at_every_effect(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
     let (end, stretch, effects) = run(seed, failure, None);
-    assert_eq!(end, End::on(1), "without any crash");
+    assert_eq!(end, End::expected_on(1), "without any crash");
     let within = |line: &String| {
-        number(line).is_some_and(|number| (stretch.first..=stretch.last).contains(&number))
+        effect_number(line).is_some_and(|number| (stretch.first_effect..=stretch.last).contains(&number))
     };
     let points: Vec<String> = effects
         .into_iter()
-        .filter(|line| matters(line) && within(line))
+        .filter(|line| is_relevant(line) && within(line))
         .collect();
     let mut runs = 0;
-    for effect in points.iter().filter_map(|line| number(line)) {
+    for effect in points.iter().filter_map(|line| effect_number(line)) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
             let crash = Crash { effect, point };
             let (end, ..) = run(seed, failure, Some(crash));
-            assert_eq!(end, End::on(1), "{failure:?}, crash {crash:?}");
+            assert_eq!(end, End::expected_on(1), "{failure:?}, crash {crash:?}");
             runs += 1;
         }
     }
@@ -186,7 +186,7 @@ fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, us
 #[test]
 fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end() {
     for failure in [Failure::Cordon, Failure::Death] {
-        let (points, runs) = crashed_everywhere(failure, 9, without_cilium);
+        let (points, runs) = crash_at_every_effect(failure, 9, without_cilium);
         let points = points.len();
         println!(
             "{failure:?}: {points} effects from the recorded trace, before and after each: {runs} crashes, all converged"
@@ -198,7 +198,7 @@ fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end()
 #[test]
 fn a_crash_between_the_writes_to_nodes_and_cilium_nodes_changes_nothing_in_the_end() {
     for failure in [Failure::Cordon, Failure::Death] {
-        let (points, runs) = crashed_everywhere(failure, 9, with_cilium);
+        let (points, runs) = crash_at_every_effect(failure, 9, with_cilium);
         let cilium = points.iter().filter(|it| it.contains("ciliumnodes"));
         let (all, cilium) = (points.len(), cilium.count());
         println!(
@@ -253,7 +253,7 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
             let (end, ..) = on_box(4, move |lab| failover(lab, failure, None, Some(fault)));
             // The lock that lasts is held against the first candidate.
             let locked = ["locked", "conflict"].contains(&&*code);
-            let fits = end == End::on(1) || (locked && end == End::on(2));
+            let fits = end == End::expected_on(1) || (locked && end == End::expected_on(2));
             assert!(fits, "{what}, {failure:?}: {end:?}");
         }
         println!("converged: {what}");
@@ -263,7 +263,7 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
 #[test]
 fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         let stuck = ActionFault {
             stuck: true,
             ..ActionFault::default()
@@ -277,7 +277,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         lab.nodes.cordon(0, true).await;
         sleep(seconds(150)).await;
         assert_eq!(
-            lab.labelled.only(WEB),
+            lab.labeled.single_node(WEB),
             Some(nodes::name(0)),
             "the old one keeps its label"
         );
@@ -298,7 +298,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
 #[test]
 fn a_candidate_whose_server_is_gone_is_passed_over() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         let mut servers = lab.hetzner.state().servers;
         servers.retain(|it| it.id != nodes::server(1));
         lab.change(Change {
@@ -306,7 +306,7 @@ fn a_candidate_whose_server_is_gone_is_passed_over() {
             ..Change::default()
         });
         lab.nodes.cordon(0, true).await;
-        let took = lab.serves(2, seconds(30)).await;
+        let took = lab.wait_serving(2, seconds(30)).await;
         println!("the next candidate's server is gone: the one after it serves after {took:.1?}");
     });
 }
@@ -322,14 +322,14 @@ fn troubles_and_crashes_together_are_survived() {
         let (_, stretch, effects) = on_box(4, run);
         let numbers = effects
             .iter()
-            .filter(|line| matters(line))
-            .filter_map(|line| number(line));
-        for effect in numbers.filter(|it| (stretch.first..=stretch.last).contains(it)) {
+            .filter(|line| is_relevant(line))
+            .filter_map(|line| effect_number(line));
+        for effect in numbers.filter(|it| (stretch.first_effect..=stretch.last).contains(it)) {
             for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
                 let (fault, crash) = (fault.clone(), Crash { effect, point });
                 let run = move |lab| failover(lab, Failure::Cordon, Some(crash), Some(fault));
                 let (end, ..) = on_box(4, run);
-                let fits = [End::on(1), End::on(2)].contains(&end);
+                let fits = [End::expected_on(1), End::expected_on(2)].contains(&end);
                 assert!(fits, "{what}, {crash:?}: {end:?}");
                 runs += 1;
             }
@@ -345,9 +345,9 @@ fn troubles_and_crashes_together_are_survived() {
 #[test]
 fn after_a_failover_there_is_nothing_left_to_do() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         lab.nodes.cordon(0, true).await;
-        lab.serves(1, seconds(20)).await;
+        lab.wait_serving(1, seconds(20)).await;
         sleep(seconds(60)).await;
         let since = lab.hetzner.requests().len() as u64;
         let writes = lab.cluster.writes().len();
@@ -377,15 +377,15 @@ fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
             sleep(seconds(10)).await;
             let effects = replica.component.effects();
             sleep(seconds(120)).await;
-            (End::of(&lab), effects)
+            (End::from_lab(&lab), effects)
         })
     };
     let (end, effects) = start(None);
-    assert_eq!(end, End::on(0));
+    assert_eq!(end, End::expected_on(0));
     for effect in 1..=effects {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
             let crash = Crash { effect, point };
-            assert_eq!(start(Some(crash)).0, End::on(0), "{crash:?}");
+            assert_eq!(start(Some(crash)).0, End::expected_on(0), "{crash:?}");
         }
     }
     println!(

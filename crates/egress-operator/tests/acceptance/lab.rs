@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::nodes::{self, Nodes};
 use crate::operator::Replica;
-use crate::reach::Reach;
-use crate::sight::Labelled;
+use crate::reachability::Reach;
+use crate::label_watch::Labelled;
 use crate::valve::Valve;
 
 /// Where the operator runs.
@@ -46,7 +46,7 @@ pub struct Lab {
     pub reach: Reach,
     pub valve: Valve,
     pub nodes: Nodes,
-    pub labelled: Labelled,
+    pub labeled: Labelled,
     tokens: Vec<String>,
     dead: Arc<Mutex<BTreeSet<String>>>,
 }
@@ -69,17 +69,17 @@ pub struct Around {
     /// How long actions of the provider take, at least and at most; as the simulator has it by default.
     pub action: Option<(Duration, Duration)>,
     /// Whether the run is too long to be remembered.
-    pub long: bool,
+    pub long_running: bool,
 }
 
 impl Around {
-    pub fn seed(seed: u64) -> Self {
+    pub fn with_seed(seed: u64) -> Self {
         Self {
             seed,
             actors: Actors::default(),
             tokens: vec![(SECRET.to_owned(), TOKEN.to_owned())],
             action: None,
-            long: false,
+            long_running: false,
         }
     }
 
@@ -93,7 +93,7 @@ impl Around {
         let mut world = World::new(self.seed)
             .actors(self.actors.clone())
             .interpose(aplomb_virtual_time::install);
-        if self.long {
+        if self.long_running {
             let window = Window {
                 compaction: seconds(30),
                 ..Window::default()
@@ -115,7 +115,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    Around::seed(seed).run(scenario)
+    Around::with_seed(seed).run(scenario)
 }
 
 impl Lab {
@@ -132,7 +132,7 @@ impl Lab {
             reach: Reach::default(),
             valve: Valve::default(),
             nodes: Nodes::new(user.clone()),
-            labelled: Labelled::follow(cluster.server(), "nodes"),
+            labeled: Labelled::follow(cluster.server(), "nodes"),
             dead: Arc::default(),
             tokens: around
                 .tokens
@@ -205,7 +205,7 @@ impl Lab {
     }
 
     /// Moves the first floating IP as a person at the console does.
-    pub fn moved_by_hand(&self, server: Option<u64>) {
+    pub fn move_manually(&self, server: Option<u64>) {
         self.floating_ip(0, WEB, |it| it.server = server);
     }
 
@@ -236,17 +236,17 @@ impl Lab {
 
     /// Two or more candidates, a floating IP and a StableEgress called `web` that a replica has settled
     /// on the first of them.
-    pub async fn settled(&self, count: usize, spec: &Value) -> Replica {
+    pub async fn start_settled(&self, count: usize, spec: &Value) -> Replica {
         self.candidates(WEB, count).await;
         self.floating_ip(0, WEB, |_| {});
         self.egress(WEB, spec).await;
         let replica = Replica::start(self, "first");
-        self.serves(0, seconds(60)).await;
+        self.wait_serving(0, seconds(60)).await;
         replica
     }
 
     /// Waits until a node serves: it holds the floating IP and the label, alone, and status says so.
-    pub async fn serves(&self, number: usize, limit: Duration) -> Duration {
+    pub async fn wait_serving(&self, number: usize, limit: Duration) -> Duration {
         let what = format!("{} serves", nodes::name(number));
         until(limit, &what, || self.is_serving(number)).await
     }
@@ -254,14 +254,14 @@ impl Lab {
     pub fn is_serving(&self, number: usize) -> bool {
         let node = nodes::name(number);
         self.hetzner.holder(floating_ip(0)) == Some(nodes::server(number))
-            && self.labelled.only(WEB) == Some(node.clone())
+            && self.labeled.single_node(WEB) == Some(node.clone())
             && self.status(WEB).active_node == Some(node)
             && self.condition(WEB, "Available").status == "True"
     }
 
     /// A node dies at once and for good, with all that runs on it.
     pub fn kill(&self, number: usize) {
-        self.reach.silence(nodes::address(number), true);
+        self.reach.set_silent(nodes::address(number), true);
         self.dead.lock().unwrap().insert(nodes::name(number));
     }
 
@@ -359,7 +359,7 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
 }
 
 /// That `holds` at every look for so long.
-pub async fn throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub async fn assert_throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while began.elapsed() < time {
         assert!(holds(), "after {:?} no longer: {what}", began.elapsed());

@@ -7,14 +7,14 @@
 mod lab;
 mod nodes;
 mod operator;
-mod reach;
-mod sight;
+mod reachability;
+mod label_watch;
 mod valve;
 
 mod cilium;
 mod crashes;
 mod handover;
-mod honesty;
+mod conditions;
 mod moves;
 mod peers;
 mod planned;
@@ -26,7 +26,7 @@ mod rules;
 mod stale;
 mod starvation;
 mod storms;
-mod strangers;
+mod foreign_nodes;
 mod token_file;
 mod tokens;
-mod toy;
+mod crash_detection;

@@ -86,16 +86,16 @@ impl Nodes {
             .await;
     }
 
-    pub async fn no_candidate(&self, number: usize) {
+    pub async fn remove_candidate_label(&self, number: usize) {
         self.label(number, CANDIDATE, None).await;
     }
 
-    pub async fn no_gateway(&self, number: usize) {
+    pub async fn remove_gateway_label(&self, number: usize) {
         self.label(number, GATEWAY, None).await;
     }
 
     /// Says what its Ready condition is: `True`, `False` or `Unknown`.
-    pub async fn ready(&self, number: usize, status: &str) {
+    pub async fn set_ready(&self, number: usize, status: &str) {
         let mut conditions = node(number, None)["status"]["conditions"].clone();
         conditions[3]["status"] = status.into();
         let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));

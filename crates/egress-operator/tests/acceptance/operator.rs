@@ -31,18 +31,18 @@ pub struct Replica {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        Self::with(lab, name, None)
+        Self::start_with(lab, name, None)
     }
 
     /// One whose token is in a file, for those that name no Secret.
     pub fn with_token_file(lab: &Lab, name: &str, file: &Path) -> Self {
-        Self::with(lab, name, Some(file.to_owned()))
+        Self::start_with(lab, name, Some(file.to_owned()))
     }
 
-    fn with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
+    fn start_with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
         let (telemetry, egress) = (Telemetry::default(), EgressMetrics::default());
         let (counts, shows) = (telemetry.clone(), egress.clone());
-        let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
+        let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.probe_from(name));
         let valve = lab.valve.clone();
         let component = lab.cluster.start(name, move |process| {
             let (wire, tasks) = (process.clone(), process.clone());
@@ -53,8 +53,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
-                server: None,
+                admin_registry: AdminRegistry::default(),
+                api_limits: None,
                 egress: shows.clone(),
             };
             run(process, token_file.clone(), parts)

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::lab::{Lab, floating_ip, seconds};
 use crate::nodes;
-use crate::quiet::{BEAT, around};
+use crate::quiet::{BEAT, lab_options};
 
 #[derive(serde::Deserialize)]
 struct Name {
@@ -59,8 +59,8 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
     (seen.get(), requests.len(), refused)
 }
 
-fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
-    let (events, reads, refused) = around(true).run(move |lab| reads_per_event(lab, count, time));
+fn cost_per_hour(what: &str, count: usize, time: Duration) -> f64 {
+    let (events, reads, refused) = lab_options(true).run(move |lab| reads_per_event(lab, count, time));
     let hourly = |number: f64| number * 3600.0 / time.as_secs_f64();
     let (events, reads) = (hourly(events as f64), hourly(reads as f64));
     let (what, refused) = (format!("{what} ({time:?})"), hourly(refused as f64));
@@ -70,9 +70,9 @@ fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
 
 /// Shows both peers: in the world of `count` nodes, and in one with an event every 2.5 s. Their reads an
 /// hour.
-pub fn show(count: usize, time: Duration) -> (f64, f64) {
-    let busy = an_hour("two reads per node event", count, time);
-    let story = an_hour("the same, an event every 2.5 s", 4, seconds(3600));
+pub fn print_cost(count: usize, time: Duration) -> (f64, f64) {
+    let busy = cost_per_hour("two reads per node event", count, time);
+    let story = cost_per_hour("the same, an event every 2.5 s", 4, seconds(3600));
     let events = count as f64 * 3600.0 / BEAT.as_secs_f64();
     assert!(
         (busy / events / 2.0 - 1.0).abs() < 0.05,

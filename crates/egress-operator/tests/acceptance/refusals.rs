@@ -9,7 +9,7 @@ use aplomb_apiserver::hetzner::{Change, Fault, When};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, throughout, until};
+use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, assert_throughout, until};
 use crate::moves::assigns;
 use crate::nodes;
 
@@ -51,22 +51,22 @@ fn labels_written(lab: &Lab) -> usize {
     requests.iter().filter(|it| it.method == "PUT").count()
 }
 
-fn is_held_by(lab: &Lab, number: usize) -> bool {
+fn holds_address(lab: &Lab, number: usize) -> bool {
     lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(number))
 }
 
 /// The address is unassigned, then the gateway cordoned: both are seen to as if nothing was refused.
-async fn is_looked_after(lab: &Lab) {
-    lab.moved_by_hand(None);
-    until(RESYNC, "assigned again", || is_held_by(lab, 0)).await;
-    lab.serves(0, seconds(10)).await;
+async fn assert_reconciled(lab: &Lab) {
+    lab.move_manually(None);
+    until(RESYNC, "assigned again", || holds_address(lab, 0)).await;
+    lab.wait_serving(0, seconds(10)).await;
     lab.nodes.cordon(0, true).await;
-    lab.serves(1, seconds(10)).await;
+    lab.wait_serving(1, seconds(10)).await;
     lab.nodes.cordon(0, false).await;
 }
 
 #[test]
-fn a_refused_label_stops_no_look_and_no_move() {
+fn a_refused_label_stops_no_read_and_no_move() {
     for (number, fault) in refused_labels().into_iter().enumerate() {
         for from_the_start in [true, false] {
             let fault = fault.clone();
@@ -74,7 +74,7 @@ fn a_refused_label_stops_no_look_and_no_move() {
                 if from_the_start {
                     lab.hetzner.fault(fault.clone());
                 }
-                let replica = lab.settled(2, &json!({})).await;
+                let replica = lab.start_settled(2, &json!({})).await;
                 if !from_the_start {
                     sleep(seconds(90)).await;
                     lab.hetzner.fault(fault);
@@ -87,7 +87,7 @@ fn a_refused_label_stops_no_look_and_no_move() {
                 assert_eq!(lab.condition(WEB, "Ready").status, "True");
                 let told = |(reason, _): &(String, String)| reason == reasons::TERM_NOT_WRITTEN;
                 assert_eq!(lab.events().iter().filter(|it| told(it)).count(), 1);
-                is_looked_after(&lab).await;
+                assert_reconciled(&lab).await;
                 assert!(labels_written(&lab) <= 12, "{}", labels_written(&lab));
                 lab.hetzner.clear_faults(None);
                 let fenced = || lab.condition(WEB, "Fenced").status.is_empty();
@@ -98,14 +98,14 @@ fn a_refused_label_stops_no_look_and_no_move() {
 }
 
 #[test]
-fn an_address_that_is_lost_while_labels_are_refused_and_nothing_may_move_is_said() {
+fn an_address_that_is_lost_while_labels_are_refused_and_nothing_may_move_is_reported() {
     on_box(1, |lab| async move {
         lab.hetzner.fault(refused_labels().remove(0));
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         sleep(seconds(100)).await;
         lab.edit(WEB, &json!({ "spec": { "hold": { "reason": "a test" } } }))
             .await;
-        lab.moved_by_hand(None);
+        lab.move_manually(None);
         let said = || {
             let ready = lab.condition(WEB, "Ready");
             (&*ready.status, &*ready.reason) == ("False", reasons::UNASSIGNED)
@@ -115,10 +115,10 @@ fn an_address_that_is_lost_while_labels_are_refused_and_nothing_may_move_is_said
 }
 
 #[test]
-fn a_refused_label_of_one_address_is_nothing_to_another_of_the_token() {
+fn a_refused_label_of_one_address_does_not_affect_others_of_the_token() {
     on_box(1, |lab| async move {
         lab.hetzner.fault(refused_labels().remove(0));
-        let _replica = lab.settled(4, &json!({})).await;
+        let _replica = lab.start_settled(4, &json!({})).await;
         for number in 2..4 {
             lab.nodes.label(number, CANDIDATE, Some("mail")).await;
         }
@@ -127,7 +127,7 @@ fn a_refused_label_of_one_address_is_nothing_to_another_of_the_token() {
         sleep(seconds(420)).await;
         assert_eq!(lab.condition("mail", "Ready").status, "True");
         assert_eq!(lab.condition("mail", "Fenced").status, "");
-        is_looked_after(&lab).await;
+        assert_reconciled(&lab).await;
         lab.floating_ip(1, "mail", |it| it.server = None);
         let back = || lab.hetzner.holder(floating_ip(1)) == Some(nodes::server(2));
         until(RESYNC, "the other too", back).await;
@@ -135,7 +135,7 @@ fn a_refused_label_of_one_address_is_nothing_to_another_of_the_token() {
 }
 
 /// Locks and unlocks servers, as another program's long action does.
-fn lock(lab: &Lab, locked: &[usize]) {
+fn lock_servers(lab: &Lab, locked: &[usize]) {
     let mut servers = lab.hetzner.state().servers;
     for server in &mut servers {
         server.locked = locked.iter().any(|it| nodes::server(*it) == server.id);
@@ -150,17 +150,17 @@ fn lock(lab: &Lab, locked: &[usize]) {
 fn a_locked_server_is_passed_over() {
     for locked in [&[1][..], &[1, 2], &[2, 1, 3]] {
         on_box(1, move |lab| async move {
-            let _replica = lab.settled(5, &json!({})).await;
-            lock(&lab, locked);
+            let _replica = lab.start_settled(5, &json!({})).await;
+            lock_servers(&lab, locked);
             let before = assigns(&lab);
             lab.nodes.cordon(0, true).await;
             let free = locked.len() + 1;
-            lab.serves(free, seconds(15)).await;
+            lab.wait_serving(free, seconds(15)).await;
             assert_eq!(assigns(&lab) - before, 3 * locked.len() + 1);
-            lock(&lab, &[]);
+            lock_servers(&lab, &[]);
             lab.nodes.cordon(0, false).await;
             let stays = || lab.is_serving(free);
-            throughout(seconds(120), "it stays there", stays).await;
+            assert_throughout(seconds(120), "it stays there", stays).await;
         });
     }
 }
@@ -169,8 +169,8 @@ fn a_locked_server_is_passed_over() {
 fn a_server_with_a_conflict_or_a_lock_of_another_kind_is_passed_over() {
     for code in ["conflict", "resource_locked", "locked"] {
         on_box(1, move |lab| async move {
-            let replica = lab.settled(3, &json!({})).await;
-            lock(&lab, &[1]);
+            let replica = lab.start_settled(3, &json!({})).await;
+            lock_servers(&lab, &[1]);
             // All that the provider says of a lock is this code, whichever it is.
             lab.nodes.cordon(0, true).await;
             until(seconds(5), "it is tried", || assigns(&lab) > 1).await;
@@ -181,17 +181,17 @@ fn a_server_with_a_conflict_or_a_lock_of_another_kind_is_passed_over() {
                 ..Fault::default()
             });
             replica.component.crash();
-            lab.serves(2, seconds(60)).await;
+            lab.wait_serving(2, seconds(60)).await;
         });
     }
 }
 
 #[test]
-fn where_every_server_is_locked_it_is_said_and_the_first_that_is_free_has_it() {
+fn where_every_server_is_locked_it_is_reported_and_the_first_that_is_free_has_it() {
     for (after, first) in [(20, 1), (20, 2), (600, 3)] {
         on_box(1, move |lab| async move {
-            let replica = lab.settled(4, &json!({})).await;
-            lock(&lab, &[0, 1, 2, 3]);
+            let replica = lab.start_settled(4, &json!({})).await;
+            lock_servers(&lab, &[0, 1, 2, 3]);
             let before = assigns(&lab);
             lab.nodes.cordon(0, true).await;
             sleep(seconds(after)).await;
@@ -204,10 +204,10 @@ fn where_every_server_is_locked_it_is_said_and_the_first_that_is_free_has_it() {
             let tried = assigns(&lab) - before;
             let most = 30 + usize::try_from(after / 5).expect("few");
             assert!(tried <= most, "{tried} in {after} s");
-            assert_eq!(lab.labelled.only(WEB), Some(nodes::name(0)));
+            assert_eq!(lab.labeled.single_node(WEB), Some(nodes::name(0)));
             let others: Vec<usize> = (0..4).filter(|it| *it != first).collect();
-            lock(&lab, &others);
-            lab.serves(first, seconds(45)).await;
+            lock_servers(&lab, &others);
+            lab.wait_serving(first, seconds(45)).await;
         });
     }
 }
@@ -215,10 +215,10 @@ fn where_every_server_is_locked_it_is_said_and_the_first_that_is_free_has_it() {
 #[test]
 fn a_lost_address_goes_to_another_where_the_gateway_is_locked() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         sleep(seconds(60)).await;
-        lock(&lab, &[0]);
-        lab.moved_by_hand(None);
-        lab.serves(1, RESYNC + seconds(15)).await;
+        lock_servers(&lab, &[0]);
+        lab.move_manually(None);
+        lab.wait_serving(1, RESYNC + seconds(15)).await;
     });
 }

@@ -24,22 +24,22 @@ struct Storm {
 
 impl Storm {
     /// One thing that happens.
-    async fn strike(&mut self) {
+    async fn inject_fault(&mut self) {
         let (lab, node) = (self.lab.clone(), self.rng.usize(..NODES));
         let yes = self.rng.bool();
         match self.rng.u8(..10) {
             0 => lab.nodes.cordon(node, yes).await,
             1 => {
                 lab.nodes
-                    .ready(node, if yes { "False" } else { "Unknown" })
+                    .set_ready(node, if yes { "False" } else { "Unknown" })
                     .await
             }
-            2 => lab.nodes.ready(node, "True").await,
-            3 => lab.reach.silence(nodes::address(node), yes),
-            4 => lab.nodes.no_gateway(node).await,
+            2 => lab.nodes.set_ready(node, "True").await,
+            3 => lab.reach.set_silent(nodes::address(node), yes),
+            4 => lab.nodes.remove_gateway_label(node).await,
             5 => {
                 let holder = self.rng.usize(..=NODES);
-                lab.moved_by_hand(yes.then(|| nodes::server(holder)));
+                lab.move_manually(yes.then(|| nodes::server(holder)));
             }
             6 => {
                 lab.hetzner.fault(self.fault());
@@ -81,23 +81,23 @@ impl Storm {
     }
 
     /// Everything is well again.
-    async fn ends(&self) {
+    async fn assert_settles(&self) {
         self.lab.hetzner.clear_faults(None);
         for replica in &self.replicas {
             replica.component.thaw();
         }
         for node in 0..NODES {
-            self.lab.reach.silence(nodes::address(node), false);
+            self.lab.reach.set_silent(nodes::address(node), false);
             self.lab.nodes.cordon(node, false).await;
-            self.lab.nodes.ready(node, "True").await;
+            self.lab.nodes.set_ready(node, "True").await;
         }
     }
 }
 
 /// A storm of twenty minutes, and the calm after it.
-async fn storm(lab: Lab, spec: Value) {
+async fn run_storm(lab: Lab, spec: Value) {
     let seed = lab.cluster.seed();
-    let first = lab.settled(NODES, &spec).await;
+    let first = lab.start_settled(NODES, &spec).await;
     let second = Replica::start(&lab, "second");
     let mut servers = lab.hetzner.state().servers;
     servers.push(server(NODES));
@@ -111,29 +111,29 @@ async fn storm(lab: Lab, spec: Value) {
         replicas: [first, second],
     };
     for _ in 0..60 {
-        storm.strike().await;
+        storm.inject_fault().await;
         let pause = storm.rng.u64(10..40_000);
         sleep(Duration::from_millis(pause)).await;
         assert!(
-            lab.labelled.most(WEB) <= 1,
+            lab.labeled.max_nodes(WEB) <= 1,
             "seed {seed}: two have the label"
         );
     }
-    storm.ends().await;
+    storm.assert_settles().await;
     sleep(seconds(900)).await;
-    let end = End::of(&lab);
-    let ends: Vec<End> = (0..NODES).map(End::on).collect();
+    let end = End::from_lab(&lab);
+    let ends: Vec<End> = (0..NODES).map(End::expected_on).collect();
     assert!(ends.contains(&end), "seed {seed}: {end:?}");
-    assert_eq!(lab.labelled.most(WEB), 1, "seed {seed}");
+    assert_eq!(lab.labeled.max_nodes(WEB), 1, "seed {seed}");
 }
 
-fn storms(seeds: std::ops::Range<u64>) {
+fn run_storms(seeds: std::ops::Range<u64>) {
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let mut spec = if seed % 2 == 0 { json!({}) } else { probing() };
         spec["graces"] = json!({ "unprepared": "30s" });
         spec["respectForeignMoves"] = json!("60s");
-        on_box(seed, move |lab| storm(lab, spec));
+        on_box(seed, move |lab| run_storm(lab, spec));
     }
     println!(
         "{count} storms of 60 events each: never two labelled, and each ended where status says"
@@ -141,12 +141,12 @@ fn storms(seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn storms_end_where_status_says() {
-    storms(0..6);
+fn storms_end_with_the_holder_in_status() {
+    run_storms(0..6);
 }
 
 #[test]
 #[ignore = "hundreds of storms; make proof runs them"]
-fn hundreds_of_storms_end_where_status_says() {
-    storms(100..700);
+fn hundreds_of_storms_end_with_the_holder_in_status() {
+    run_storms(100..700);
 }

@@ -23,7 +23,7 @@ impl Valve {
     }
 
     /// Waits until one is held.
-    pub async fn reached(&self) {
+    pub async fn wait_reached(&self) {
         self.0.reached.notified().await;
     }
 

@@ -1,7 +1,7 @@
 //! The decision, one world at a time.
 
 mod creation;
-mod departure;
-mod hindrances;
+mod deletion;
+mod blocked;
 mod rotation;
-mod scene;
+mod fixture;

@@ -1,0 +1,169 @@
+//! What is read of the children, and what this process remembers, in the form that decisions take. Pure.
+
+use aplomb::View;
+use aplomb_api::coder::{SecretKeyRef, annotations, bears_mark, is_marked};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+
+use crate::pods::digest;
+
+/// The Secret of a key or token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SecretState {
+    /// There is none.
+    Absent,
+    /// There is one that another controls.
+    Foreign(String),
+    /// One that is ours, or nobody's.
+    Owned {
+        /// The name of the key it says it holds.
+        key_name: Option<String>,
+        /// Whether it holds a key at all, and the one that was put there.
+        intact: bool,
+    },
+}
+
+/// A Deployment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeploymentState {
+    pub(crate) replicas: i32,
+    pub(crate) ready: i32,
+    /// Whether no pod of an earlier template is left but those that end.
+    pub(crate) rolled: bool,
+}
+
+/// What this process remembers of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RememberedState {
+    /// The name of a pending key that was certainly not asked for since it was written down.
+    pub(crate) unrequested_name: Option<String>,
+    /// The plaintext of a key is in memory and not yet in the Secret: its name.
+    pub(crate) unsaved_key: Option<String>,
+    /// The last answer that it got was a 429, however much could be decided without asking since.
+    pub(crate) throttled: bool,
+}
+
+/// Reads a Secret that the object of this UID is to write. `field` is where another can be named.
+pub(crate) fn secret_state(
+    found: Option<&Secret>,
+    reference: &SecretKeyRef,
+    uid: Option<&str>,
+    field: &str,
+) -> SecretState {
+    let Some(found) = found else {
+        return SecretState::Absent;
+    };
+    let controller = View::meta(found).controller().cloned();
+    if let Some(owner) = controller.filter(|it| Some(&*it.uid) != uid) {
+        return SecretState::Foreign(format!(
+            "the Secret {} belongs to {} {}: choose another {field}",
+            reference.name, owner.kind, owner.name
+        ));
+    }
+    let held = secret_contents(found, reference);
+    let unnamed = matches!(&held, SecretState::Owned { key_name: None, .. });
+    let empty = found.data.as_ref().is_none_or(|data| data.is_empty());
+    let controlled = View::meta(found).controller().is_some();
+    if unnamed && !empty && !controlled {
+        return SecretState::Foreign(format!(
+            "the Secret {} is there already and is not this object's: choose another {field}, or, to hand \
+             over what it holds, set its annotation {}",
+            reference.name,
+            annotations::KEY_NAME
+        ));
+    }
+    match held {
+        SecretState::Owned {
+            key_name: Some(name),
+            intact: whole,
+        } if !controlled && belongs_to_other(found, &name, uid) => SecretState::Owned {
+            key_name: None,
+            intact: whole,
+        },
+        held => held,
+    }
+}
+
+/// Whether the operator put a key there for another object: one whose cluster was backed up, and which still
+/// uses the key. A person who hands a key over takes the digest away.
+fn belongs_to_other(found: &Secret, name: &str, uid: Option<&str>) -> bool {
+    let written = found.annotations().contains_key(annotations::KEY_DIGEST);
+    written && bears_mark(name) && !is_marked(name, uid.unwrap_or_default())
+}
+
+/// Reads a Secret whoever writes it.
+pub(crate) fn secret_contents(found: &Secret, reference: &SecretKeyRef) -> SecretState {
+    let value = found
+        .data
+        .as_ref()
+        .and_then(|data| data.get(&reference.key));
+    let value = value.filter(|it| !it.0.is_empty());
+    let noted = found.annotations().get(annotations::KEY_DIGEST);
+    let same = |it: &Vec<u8>| noted.is_none_or(|noted| *noted == digest(it));
+    SecretState::Owned {
+        key_name: found.annotations().get(annotations::KEY_NAME).cloned(),
+        intact: value.is_some_and(|it| same(&it.0)),
+    }
+}
+
+/// Reads a Deployment.
+pub(crate) fn deployment_state(found: &Deployment) -> DeploymentState {
+    let replicas = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
+    let status = found.status.clone().unwrap_or_default();
+    let current = status.observed_generation >= found.metadata.generation;
+    let (all, new) = (
+        status.replicas.unwrap_or(0),
+        status.updated_replicas.unwrap_or(0),
+    );
+    DeploymentState {
+        replicas,
+        ready: status.ready_replicas.unwrap_or(0),
+        rolled: current && all == replicas && new == replicas,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aplomb_api::coder::key_name;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const KEY: &str = "aw==";
+
+    fn reads(annotations: &Value, owners: &Value, uid: &str) -> Option<String> {
+        let found = json!({ "data": { "key": KEY }, "metadata": { "name": "team-provisioner-key",
+            "annotations": annotations, "ownerReferences": owners } });
+        let found: Secret = serde_json::from_value(found).expect("a Secret");
+        let reference = SecretKeyRef {
+            name: "team-provisioner-key".to_owned(),
+            key: "key".to_owned(),
+        };
+        match secret_state(Some(&found), &reference, Some(uid), "spec.key.secretName") {
+            SecretState::Owned { key_name, intact: whole } => {
+                assert!(whole);
+                key_name
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_secret_restored_from_the_backup_of_another_cluster_hands_nothing_over() {
+        let name = key_name("team", "there", 0);
+        let restored =
+            json!({ annotations::KEY_NAME: name, annotations::KEY_DIGEST: digest(b"k") });
+        assert_eq!(reads(&restored, &json!([]), "here"), None);
+        // The same object, with its status lost; and with its owner.
+        assert_eq!(reads(&restored, &json!([]), "there"), Some(name.clone()));
+        let own = json!([{ "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
+            "name": "team", "uid": "here", "controller": true }]);
+        assert_eq!(reads(&restored, &own, "here"), Some(name.clone()));
+        // By a person's hand, and as the operators of others name keys.
+        let handed = json!({ annotations::KEY_NAME: name });
+        assert_eq!(reads(&handed, &json!([]), "here"), Some(name));
+        let plain = json!({ annotations::KEY_NAME: "team", annotations::KEY_DIGEST: digest(b"k") });
+        assert_eq!(reads(&plain, &json!([]), "here"), Some("team".to_owned()));
+    }
+}

@@ -1,0 +1,8 @@
+//! The decision, one world at a time.
+
+mod deletion;
+mod unmanaged;
+mod blocked;
+mod registering;
+mod replacing;
+mod fixture;
