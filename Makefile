@@ -119,7 +119,7 @@ differential: controlplane ## OPS=10000 random operations on both servers (SEED=
 
 .PHONY: seeds
 seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
-	$(CARGO) run --release --locked -q -p aplomb-apiserver --example seeds -- --n $(N)
+	$(CARGO) run --release --locked -q -p aplomb-simulation --example seeds -- --n $(N)
 
 .PHONY: kills
 kills: ## N=1000 kills of `aplomb box --data-dir` at random moments under write load (10 minutes)

@@ -78,7 +78,10 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
 
 fn all() -> Vec<Block> {
     let root = root();
-    let mut paths = vec![root.join("README.md"), root.join("crates/runtime/README.md")];
+    let mut paths = vec![
+        root.join("README.md"),
+        root.join("crates/runtime/README.md"),
+    ];
     pages(&root.join("docs"), &mut paths);
     let of = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("readable");
@@ -177,15 +180,18 @@ fn lines(text: &str) -> BTreeSet<&str> {
 #[test]
 fn every_rust_block_stands_in_a_file_that_is_compiled() {
     let mut paths = Vec::new();
-    sources(&root().join("crates"), &mut paths);
+    for folder in ["crates", "testbed"] {
+        sources(&root().join(folder), &mut paths);
+    }
     let texts: Vec<String> = paths
         .iter()
         .map(|path| fs::read_to_string(path).expect("readable"))
         .collect();
     let files: Vec<BTreeSet<&str>> = texts.iter().map(|text| lines(text)).collect();
     let blocks = all();
-    // The crate's own page is compiled as a whole.
-    let quoted = |it: &&Block| it.language == "rust" && !it.place.starts_with("crates/");
+    // A crate's own page is compiled as a whole.
+    let own = |place: &str| place.starts_with("crates/") || place.starts_with("testbed/");
+    let quoted = |it: &&Block| it.language == "rust" && !own(&it.place);
     for block in blocks.iter().filter(quoted) {
         let wanted = lines(&block.text);
         let found = files.iter().any(|file| wanted.is_subset(file));

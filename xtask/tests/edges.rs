@@ -5,50 +5,50 @@ use std::process::Command;
 
 use serde_json::Value;
 
+/// What the tests of a product crate may use.
+const TESTBED: &[&str] = &[
+    "aplomb-apimachinery",
+    "aplomb-apiserver",
+    "aplomb-builtin-kinds",
+    "aplomb-cel",
+    "aplomb-controllers",
+    "aplomb-controlplane",
+    "aplomb-fake-services",
+    "aplomb-go-compat",
+    "aplomb-simulation",
+    "aplomb-structured-merge",
+    "aplomb-virtual-time",
+];
+
 /// (crate, what it may depend on, what its tests may depend on besides).
 const EDGES: &[(&str, &[&str], &[&str])] = &[
-    (
-        "aplomb",
-        &[],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
-    ),
-    ("aplomb-api", &[], &["aplomb-apiserver", "aplomb-controlplane"]),
+    ("aplomb", &[], TESTBED),
+    ("aplomb-api", &[], TESTBED),
     (
         "aplomb-coder-operator",
         &["aplomb", "aplomb-api", "aplomb-http-client"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        TESTBED,
     ),
     (
         "aplomb-egress-operator",
         &["aplomb", "aplomb-api", "aplomb-http-client"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
+        TESTBED,
     ),
-    (
-        "aplomb-tunnel-agent",
-        &["aplomb", "aplomb-api"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
-    ),
-    (
-        "aplomb-tunnel-gateway",
-        &["aplomb", "aplomb-api"],
-        &["aplomb-apiserver", "aplomb-virtual-time", "aplomb-controlplane"],
-    ),
+    ("aplomb-tunnel-agent", &["aplomb", "aplomb-api"], TESTBED),
+    ("aplomb-tunnel-gateway", &["aplomb", "aplomb-api"], TESTBED),
     (
         "aplomb-tunnel-operator",
         &["aplomb", "aplomb-api"],
         &[
             "aplomb-apiserver",
+            "aplomb-simulation",
             "aplomb-virtual-time",
             "aplomb-controlplane",
             "aplomb-tunnel-gateway",
             "aplomb-tunnel-agent",
         ],
     ),
-    (
-        "aplomb-console",
-        &["aplomb", "aplomb-api"],
-        &["aplomb-apiserver", "aplomb-virtual-time"],
-    ),
+    ("aplomb-console", &["aplomb", "aplomb-api"], TESTBED),
     (
         "aplomb-demo",
         &[
@@ -60,12 +60,57 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
             "aplomb-egress-operator",
             "aplomb-tunnel-gateway",
             "aplomb-http-client",
-            "aplomb-apiserver",
             "aplomb-tunnel-operator",
+            "aplomb-apimachinery",
+            "aplomb-apiserver",
+            "aplomb-controllers",
+            "aplomb-fake-services",
         ],
         &[],
     ),
-    ("aplomb-apiserver", &[], &["aplomb-virtual-time"]),
+    ("aplomb-go-compat", &[], &[]),
+    ("aplomb-structured-merge", &["aplomb-go-compat"], &[]),
+    ("aplomb-cel", &["aplomb-go-compat"], &[]),
+    ("aplomb-apimachinery", &["aplomb-go-compat"], &[]),
+    (
+        "aplomb-builtin-kinds",
+        &["aplomb-apimachinery", "aplomb-cel", "aplomb-go-compat"],
+        &[],
+    ),
+    (
+        "aplomb-apiserver",
+        &[
+            "aplomb-apimachinery",
+            "aplomb-builtin-kinds",
+            "aplomb-cel",
+            "aplomb-go-compat",
+            "aplomb-structured-merge",
+        ],
+        &[],
+    ),
+    (
+        "aplomb-controllers",
+        &[
+            "aplomb-apimachinery",
+            "aplomb-apiserver",
+            "aplomb-builtin-kinds",
+        ],
+        &[],
+    ),
+    (
+        "aplomb-simulation",
+        &[
+            "aplomb-apimachinery",
+            "aplomb-apiserver",
+            "aplomb-controllers",
+        ],
+        &["aplomb-virtual-time"],
+    ),
+    (
+        "aplomb-fake-services",
+        &["aplomb-apimachinery"],
+        &["aplomb-simulation", "aplomb-virtual-time"],
+    ),
     ("aplomb-virtual-time", &[], &[]),
     ("aplomb-http-client", &[], &[]),
     (
@@ -79,15 +124,23 @@ const EDGES: &[(&str, &[&str], &[&str])] = &[
             "aplomb-demo",
             "aplomb-egress-operator",
             "aplomb-tunnel-gateway",
-            "aplomb-apiserver",
             "aplomb-tunnel-operator",
+            "aplomb-apimachinery",
+            "aplomb-apiserver",
+            "aplomb-controllers",
+            "aplomb-fake-services",
         ],
         &["aplomb-virtual-time", "aplomb-controlplane"],
     ),
     ("aplomb-controlplane", &[], &[]),
     (
         "aplomb-conformance",
-        &["aplomb-apiserver", "aplomb-controlplane"],
+        &[
+            "aplomb-apiserver",
+            "aplomb-controllers",
+            "aplomb-controlplane",
+            "aplomb-simulation",
+        ],
         &["aplomb-virtual-time"],
     ),
     ("aplomb-soak", &[], &[]),

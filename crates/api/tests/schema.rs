@@ -5,7 +5,7 @@ mod refusals;
 use std::future::Future;
 
 use aplomb_api::StableEgress;
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::wait::{await_condition, conditions};

@@ -100,14 +100,16 @@ async fn operate(
     let coder = async {
         if operators.contains(&Operator::Coder) {
             let settings = &settings.coder;
-            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone()).await?;
+            aplomb_coder_operator::run(client.clone(), settings, parts.coder, shutdown.clone())
+                .await?;
         }
         Ok(())
     };
     let egress = async {
         if operators.contains(&Operator::Egress) {
             let settings = &settings.egress;
-            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone()).await?;
+            aplomb_egress_operator::run(client.clone(), settings, parts.egress, shutdown.clone())
+                .await?;
         }
         Ok::<_, anyhow::Error>(())
     };
@@ -115,7 +117,8 @@ async fn operate(
         if operators.contains(&Operator::Tunnel) {
             let settings = &settings.tunnel;
             crate::crds::provide(&client).await?;
-            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone()).await?;
+            aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone())
+                .await?;
         }
         Ok(())
     };

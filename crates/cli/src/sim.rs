@@ -6,9 +6,9 @@ mod hetzner;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use aplomb_apiserver::coderd::Coderd;
-use aplomb_apiserver::hetzner::Hetzner;
-use aplomb_apiserver::stand_in::{self, Core, Service};
+use aplomb_fake_services::coderd::Coderd;
+use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::stand_in::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, Simulated};

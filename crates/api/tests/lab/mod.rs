@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::runtime::wait::{await_condition, conditions};

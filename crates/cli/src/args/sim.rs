@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::Version;
-use aplomb_apiserver::stand_in::span;
+use aplomb_fake_services::coderd::Version;
+use aplomb_fake_services::stand_in::span;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::coderd::{Coderd, Config, OWNER_TOKEN, Pods, User, Work};
+use aplomb_apimachinery::clock::Clock;
+use aplomb_fake_services::coderd::{Coderd, Config, OWNER_TOKEN, Pods, User, Work};
 use http::StatusCode;
 
 use crate::args::{BypassRefusal, CoderdArgs};

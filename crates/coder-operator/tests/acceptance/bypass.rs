@@ -1,7 +1,7 @@
 //! Promise: the limiter is passed by only where the spec asks for it; a refusal costs one request more per
 //! token and hour, and a header without effect is seen and said.
 
-use aplomb_apiserver::coderd::{Role, Version};
+use aplomb_fake_services::coderd::{Role, Version};
 use http::StatusCode;
 use serde_json::json;
 use tokio::time::sleep;

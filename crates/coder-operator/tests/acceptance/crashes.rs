@@ -5,7 +5,7 @@
 //! point at which the same world is run again with a crash before and after it; each call is a point at
 //! which it fails in every way.
 
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_simulation::{Crash, CrashPoint};
 
 use crate::harness::{MODES, Mode, Played, Trouble, play};
 use crate::lab::tally;

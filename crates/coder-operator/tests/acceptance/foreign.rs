@@ -2,8 +2,8 @@
 //! moment it was made and however well its name fits.
 
 use aplomb_api::coder::key_name;
-use aplomb_apiserver::coderd::Role;
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_fake_services::coderd::Role;
+use aplomb_simulation::{Crash, CrashPoint};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{Api, PostParams};
 use serde_json::json;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::Role;
-use aplomb_apiserver::world::Crash;
+use aplomb_fake_services::coderd::Role;
+use aplomb_simulation::Crash;
 use serde_json::{Value, json};
 
 use crate::lab::{Around, Lab};

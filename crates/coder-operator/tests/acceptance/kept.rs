@@ -1,7 +1,7 @@
 //! Promise: the Secret with a token outlives what was made with it, and nothing else of it is touched; when
 //! nothing needs it any more it is let go, whatever became of the objects and of the operator.
 
-use aplomb_apiserver::coderd::Role;
+use aplomb_fake_services::coderd::Role;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! Promise: a server that has no licence, or no such feature at all, is said plainly and asked again every
 //! ten minutes at most.
 
-use aplomb_apiserver::coderd::Entry;
+use aplomb_fake_services::coderd::Entry;
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -8,7 +8,7 @@ use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_coder_operator::telemetry::Coder;
 use aplomb_coder_operator::{Parts, Settings};
-use aplomb_apiserver::world::{Component, Process};
+use aplomb_simulation::{Component, Process};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 

@@ -3,9 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::{self, Coderd, Work};
-use aplomb_apiserver::faults::{Fault, Match, Rule};
-use aplomb_apiserver::world::Cluster;
+use aplomb_fake_services::coderd::{self, Coderd, Work};
+use aplomb_simulation::Cluster;
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use tokio::task::JoinSet;
 
 use crate::site::Site;

@@ -1,8 +1,8 @@
 //! Promise: a workspace proxy is registered, given a new token, shown as the spec says and taken back, under
 //! refusals of every class and with a crash at every effect.
 
-use aplomb_apiserver::coderd::Role;
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_fake_services::coderd::Role;
+use aplomb_simulation::{Crash, CrashPoint};
 use serde_json::json;
 use tokio::time::sleep;
 

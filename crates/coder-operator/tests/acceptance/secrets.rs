@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use aplomb_apiserver::coderd::Role;
+use aplomb_fake_services::coderd::Role;
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -1,6 +1,6 @@
 //! Promise: a token goes to a server that its Secret names, and nowhere else, whatever an object asks for.
 
-use aplomb_apiserver::coderd::Role;
+use aplomb_fake_services::coderd::Role;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 

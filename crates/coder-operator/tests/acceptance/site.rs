@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::{Change, Coderd, Config, Entry, Organization, Role, User, Version};
-use aplomb_apiserver::world::Cluster;
+use aplomb_fake_services::coderd::{
+    Change, Coderd, Config, Entry, Organization, Role, User, Version,
+};
+use aplomb_simulation::Cluster;
 use http::StatusCode;
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use aplomb_fake_services::coderd::Coderd;
 use aplomb_http_client::{BoxError, Transport};
-use aplomb_apiserver::coderd::Coderd;
-use aplomb_apiserver::world::Process;
+use aplomb_simulation::Process;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tokio::sync::Notify;

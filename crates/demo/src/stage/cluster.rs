@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::actors::{self, Actors};
 use aplomb_apiserver::http::{BoxConfig, Running, start_with};
+use aplomb_controllers::{self as controllers, Actors};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// A cluster that is served.
 pub(super) struct Cluster {
     running: Running,
-    _actors: actors::Running,
+    _actors: controllers::Running,
 }
 
 impl Cluster {

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use aplomb_apimachinery::clock::Clock;
 use aplomb_coder_operator as coder;
 use aplomb_egress_operator as egress;
+use aplomb_fake_services::coderd::{self, Coderd, OWNER_TOKEN, Pods};
+use aplomb_fake_services::hetzner::{self, Hetzner};
 use aplomb_http_client::Transport;
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_apiserver::hetzner::{self, Hetzner};
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::PostParams;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
 use aplomb_tunnel_agent::register::{ConnectorWish, ProxyWish};
 use aplomb_tunnel_agent::serve::Network;
 use aplomb_tunnel_agent::tls::TlsSettings;
 use aplomb_tunnel_agent::{Key, Target};
-use aplomb_api::tunnel::{GatewayReplica, HttpProxy};
 use kube::api::PostParams;
 use kube::{Api, Client};
 use serde_json::json;

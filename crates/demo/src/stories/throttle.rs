@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use aplomb::telemetry::WriteResult;
 use aplomb_api::coder::CoderProvisioner;
-use aplomb_apiserver::coderd::Entry;
+use aplomb_fake_services::coderd::Entry;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};

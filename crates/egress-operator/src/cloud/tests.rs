@@ -6,7 +6,7 @@ mod scarcity;
 
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_apiserver::hetzner::{Change, Config, Entry, Hetzner};
+use aplomb_fake_services::hetzner::{Change, Config, Entry, Hetzner};
 use jiff::Timestamp;
 use serde_json::json;
 use tower::util::BoxCloneSyncService;
@@ -28,7 +28,7 @@ impl Bench {
     /// Two servers (1, 2) and so many floating IPs (from 10 on, `ip-0`, `ip-1`, ...) on the first.
     fn new(ips: u64, bend: impl FnOnce(&mut Config)) -> Self {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let clock = aplomb_apiserver::clock::Clock::new(epoch, 7);
+        let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, SECRET);
         bend(&mut config);
         let hetzner = Hetzner::new(config);

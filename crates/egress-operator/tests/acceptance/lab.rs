@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
-use aplomb_apiserver::actors::Actors;
-use aplomb_apiserver::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
 use aplomb_apiserver::store::Window;
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_controllers::Actors;
+use aplomb_fake_services::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

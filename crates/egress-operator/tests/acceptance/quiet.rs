@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aplomb::telemetry::EventResult;
-use aplomb_apiserver::actors::Actors;
-use aplomb_apiserver::hetzner::Change;
+use aplomb_controllers::Actors;
+use aplomb_fake_services::hetzner::Change;
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -13,8 +13,8 @@ use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress_operator::client::{Client, ENDPOINT, ProviderError, Token};
 use aplomb_egress_operator::cloud::{Account, Clouds, Settings};
 use aplomb_egress_operator::telemetry::Egress;
+use aplomb_fake_services::hetzner::{Config, Entry, Hetzner, Noise, Shape};
 use aplomb_http_client::Transport;
-use aplomb_apiserver::hetzner::{Config, Entry, Hetzner, Noise, Shape};
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::util::BoxCloneSyncService;
@@ -38,14 +38,14 @@ enum Others {
 /// A world of one seed.
 struct Scene {
     hetzner: Hetzner,
-    clock: aplomb_apiserver::clock::Clock,
+    clock: aplomb_apimachinery::clock::Clock,
     rng: fastrand::Rng,
 }
 
 impl Scene {
     fn new(seed: u64, others: Others) -> Self {
         let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
-        let clock = aplomb_apiserver::clock::Clock::new(epoch, seed);
+        let clock = aplomb_apimachinery::clock::Clock::new(epoch, seed);
         let hetzner = Hetzner::new(Config::new(clock.clone(), seed, TOKEN));
         let servers: Vec<_> = (1..=20)
             .map(|id| json!({"id": id, "name": format!("server-{id}")}))

@@ -4,7 +4,7 @@
 //! marks the job as done afterwards. A crash between the two moves it twice.
 
 use aplomb_api::egress::labels::GATEWAY;
-use aplomb_apiserver::world::{Crash, CrashPoint, Process};
+use aplomb_simulation::{Crash, CrashPoint, Process};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};

@@ -1,7 +1,7 @@
 //! The server as the judge: what is left unsent would have changed nothing, and a change of
 //! somebody else's is never taken for ours. Random histories on the box.
 
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aplomb::writer::{Effect, Known};
 use aplomb::{Class, Context, Controller, Engine, Key, Lens, Verdict};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};

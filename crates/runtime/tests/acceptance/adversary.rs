@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Context, Controller, Engine, Key, Lens, Result, Verdict};
-use aplomb_apiserver::faults::{Fault, Faults, Match, Rule, Sampler, WatchFault};
+use aplomb_simulation::faults::{Fault, Faults, Match, Rule, Sampler, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams};

@@ -11,7 +11,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;
 use aplomb::writer::{Known, Owner, Pass, UnderWay, Writer};
 use aplomb::{Cache, Hub, Key};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};

@@ -6,7 +6,7 @@ use aplomb::fence::Fence;
 use aplomb::telemetry::WriteResult;
 use aplomb::writer::Known;
 use aplomb::{Class, Key, Verdict};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aplomb::backoff::{Curve, Curves, Jitter};
 use aplomb::engine::Patience;
 use aplomb::{Class, Context, Controller, Engine, Error, Lens, Telemetry, Verdict};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use serde_json::json;

@@ -9,7 +9,7 @@ use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Class, Error, Result};
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Class, Context, Controller, Engine, Error, Verdict};
-use aplomb_apiserver::faults::{Fault, Latency, Rule};
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
+use aplomb_simulation::faults::{Fault, Latency, Rule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};

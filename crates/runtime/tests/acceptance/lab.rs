@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_apiserver::faults::Faults;
-use aplomb_apiserver::trace::Trace;
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::Faults;
+use aplomb_simulation::trace::Trace;
+use aplomb_simulation::{Cluster, World};
 use http::{Method, Request};
 use kube::Client;
 use kube::api::{Api, PostParams};

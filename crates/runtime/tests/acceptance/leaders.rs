@@ -10,7 +10,7 @@ use aplomb::lease::Config;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Context, Controller, Engine, Lens, Verdict};
 use aplomb_apiserver::call::Verb;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use aplomb::telemetry::{EventResult, Telemetry};
 use aplomb::watch::Scope;
 use aplomb::{Context, Controller, Engine, Lens, Meta, MetaRef, Result, Verdict, View};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};

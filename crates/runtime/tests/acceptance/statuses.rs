@@ -2,7 +2,7 @@
 
 use aplomb::conditions::{Condition, Outcome};
 use aplomb::{Class, Error, Verdict};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};

@@ -11,8 +11,8 @@ use aplomb::tasks::{Task, Tasks};
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::{Scope, Timing};
 use aplomb::{Cache, Hub, Key, Watch};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::{Cluster, World};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -312,7 +312,7 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
 #[test]
 fn a_head_that_never_comes_is_given_up() {
     world().run(|cluster| async move {
-        let slow = aplomb_apiserver::faults::Latency::Fixed(3600 * SECOND);
+        let slow = aplomb_simulation::faults::Latency::Fixed(3600 * SECOND);
         let rule = Rule::new(Fault::Latency(slow)).on(Match::watches());
         cluster.faults("operator").add(rule.once());
         let setup = Setup::start(&cluster, Timing::default());

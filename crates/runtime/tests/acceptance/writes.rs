@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb::conditions::Outcome;
 use aplomb::{Class, Context, Controller, Engine, Lens, Verdict};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use aplomb_tunnel_agent::Event;
 use aplomb_api::wire::ALPN;
+use aplomb_tunnel_agent::Event;
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, TransportAddr};
 use tokio::time::timeout;

@@ -1,8 +1,8 @@
 //! Names that somebody else has, and an agent that is replaced.
 
 use anyhow::{Context, Result, ensure};
-use aplomb_tunnel_agent::Event;
 use aplomb_api::tunnel::HttpProxy;
+use aplomb_tunnel_agent::Event;
 use kube::api::PostParams;
 use serde_json::json;
 

@@ -1,10 +1,10 @@
 //! Bytes to an origin and back, and the requests that are refused.
 
 use anyhow::{Context, Result, bail};
+use aplomb_api::wire::{ALPN, ConnectorId, LONGEST, OLD_ALPN, Open, Refusal, Reply};
 use aplomb_tunnel_agent::Event;
 use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::tls::TlsSettings;
-use aplomb_api::wire::{ALPN, ConnectorId, LONGEST, OLD_ALPN, Open, Refusal, Reply};
 use tokio::net::TcpListener;
 
 use crate::lab::{Agent, Gateway, SESSION, connector, dial, echo, open, rest};

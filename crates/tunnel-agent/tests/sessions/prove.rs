@@ -1,8 +1,8 @@
 //! Proofs: signed for this session and this gateway, and worthless anywhere else.
 
 use anyhow::{Result, bail};
-use aplomb_tunnel_agent::tls::TlsSettings;
 use aplomb_api::wire::{Open, Origin, Proof, Refusal, Reply};
+use aplomb_tunnel_agent::tls::TlsSettings;
 use iroh::{PublicKey, Signature};
 use tokio::net::TcpListener;
 

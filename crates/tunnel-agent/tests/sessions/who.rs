@@ -1,8 +1,8 @@
 //! Who is served: listed gateways, for as long as they are listed and the time it takes to go.
 
 use anyhow::Result;
-use aplomb_tunnel_agent::tls::TlsSettings;
 use aplomb_api::wire::{RELEASED, Reply, UNLISTED};
+use aplomb_tunnel_agent::tls::TlsSettings;
 use tokio::time::Instant;
 
 use crate::lab::{Agent, Gateway, PARTING, close_code, dial, echo, open, prove};

@@ -1,7 +1,7 @@
 //! Promise: what a replica says of its table is true and comes soon, and once for what came together.
 
 use aplomb::Key;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use tokio::time::sleep;
 
 use crate::lab::{TENANT, millis, on_box, seconds, until};

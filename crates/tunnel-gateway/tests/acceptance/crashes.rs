@@ -1,7 +1,7 @@
 //! Promise: wherever a gateway crashes, its next life serves and says the same; and the same seed makes
 //! the same trace.
 
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_simulation::{Crash, CrashPoint};
 use tokio::time::sleep;
 
 use crate::lab::{Lab, on_box, seconds};

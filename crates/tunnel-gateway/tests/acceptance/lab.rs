@@ -8,7 +8,7 @@ use aplomb_api::tunnel::{
     Applied, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
     canonical_hostname,
 };
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

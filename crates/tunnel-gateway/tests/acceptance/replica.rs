@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use aplomb::{Clock, Key, Poke, Tasks, Telemetry};
 use aplomb_api::tunnel::LostSession;
+use aplomb_simulation::{Component, Process};
 use aplomb_tunnel_gateway::client::Sessions;
 use aplomb_tunnel_gateway::control::{Control, Parts, home};
 use aplomb_tunnel_gateway::office::Place;
@@ -13,7 +14,6 @@ use aplomb_tunnel_gateway::serve::Health;
 use aplomb_tunnel_gateway::table::Table;
 use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
 use aplomb_tunnel_gateway::world::Wanted;
-use aplomb_apiserver::world::{Component, Process};
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb::Clock;
-use aplomb_tunnel_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
 use aplomb_api::tunnel::Connector;
 use aplomb_api::wire::ConnectorId;
-use aplomb_apiserver::world::Component;
+use aplomb_simulation::Component;
+use aplomb_tunnel_agent::heart::{Heart, HeartSettings, Pulse, Schedule};
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use kube::Api;
 use kube::api::DeleteParams;
 use tokio::time::sleep;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use futures::{StreamExt, future};
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};

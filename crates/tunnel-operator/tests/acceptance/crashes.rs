@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_simulation::{Crash, CrashPoint};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};

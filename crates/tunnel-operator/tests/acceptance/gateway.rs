@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Clock, Poke, Tasks, Telemetry};
+use aplomb_simulation::{Component, Process};
 use aplomb_tunnel_gateway::client::Sessions;
 use aplomb_tunnel_gateway::control::{Control, Parts, home};
 use aplomb_tunnel_gateway::office::Place;
 use aplomb_tunnel_gateway::serve::{Phase, ServeSettings, Server};
 use aplomb_tunnel_gateway::table::Table;
 use aplomb_tunnel_gateway::telemetry::GatewayTelemetry;
-use aplomb_apiserver::world::{Component, Process};
 use arc_swap::ArcSwap;
 use tokio::time::sleep;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_apiserver::world::{Component, Process};
+use aplomb_simulation::{Component, Process};
 use aplomb_tunnel_operator::{Answer, Ask, AskError, Parts, Question, Settings, Tunnels};
 use futures::future::BoxFuture;
 use kube::Client;

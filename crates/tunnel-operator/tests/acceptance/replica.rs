@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::tunnel::GatewayReplica;
-use aplomb_apiserver::world::{Component, Process};
+use aplomb_simulation::{Component, Process};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use aplomb::tasks::Task;
 use aplomb::{Clock, Tasks};
+use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica, HttpProxy};
+use aplomb_apiserver::ApiServer;
 use aplomb_tunnel_agent::register::ConnectorWish;
 use aplomb_tunnel_agent::serve::Network;
 use aplomb_tunnel_agent::tls::TlsSettings;
 use aplomb_tunnel_agent::{Event, Key};
-use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica, HttpProxy};
-use aplomb_apiserver::ApiServer;
 use iroh_base::SecretKey;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

@@ -6,7 +6,6 @@
 //! webhooks are not evaluated. Nothing here writes.
 
 mod authorizer;
-pub(crate) mod compile;
 mod dispatch;
 mod evaluate;
 mod matching;
@@ -23,8 +22,9 @@ pub use notes::Notes;
 pub(crate) use registry::Registry;
 pub(crate) use request::Request;
 
+use aplomb_apimachinery::status::ApiError;
+
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// The group policies and bindings are in.
 const GROUP: &str = "admissionregistration.k8s.io";

@@ -9,14 +9,11 @@ mod create;
 mod decode;
 mod delete;
 mod get;
-pub mod json;
 mod jsonpatch;
 mod judge;
-pub mod labels;
 mod list;
 mod managers;
 mod meta;
-pub mod names;
 mod observed;
 mod options;
 mod patch;
@@ -31,15 +28,15 @@ mod watch;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Part, Resource, View};
+use aplomb_apimachinery::status::ApiError;
+use serde_json::Value;
 
 use crate::call::{Call, Outcome, Verb};
 use crate::definitions;
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::{Part, Resource, View};
 use crate::server::ApiServer;
-use crate::status::ApiError;
 use crate::store::Key;
 
 use managers::Managers;

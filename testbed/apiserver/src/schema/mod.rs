@@ -3,22 +3,19 @@
 //!
 //! Everything here is pure: no IO, no clock, no store. `server` decides when a definition is served.
 
-pub(crate) mod cel;
 pub mod columns;
 pub mod crd;
 mod decode;
 pub mod defaulting;
 pub mod embedded;
 mod embedded_meta;
-mod go_time;
 pub mod jsonpath;
 pub mod list_type;
-pub mod names;
 pub mod object_meta;
 mod openapi;
 pub mod pruning;
 pub mod ratchet;
-pub mod regex;
+mod rules;
 mod scale;
 mod strategy;
 mod strict;

@@ -19,10 +19,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::cached::Views;
-use crate::clock::Clock;
-use crate::object;
-use crate::status::GroupResource;
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::GroupResource;
 
 pub use cursor::{Cursor, Next};
 pub use disk::{DataDir, Secrets};

@@ -18,13 +18,13 @@ mod whole;
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::resource::{Resource, View};
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds::{self as kinds, Subkind};
 use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, Verb};
-use crate::kinds::{self, Subkind};
-use crate::resource::{Resource, View};
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// A subresource of a built-in kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

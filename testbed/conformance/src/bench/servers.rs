@@ -5,8 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_apiserver::http::{BoxConfig, start as start_box};
+use aplomb_controlplane::{ControlPlane, Options};
 use kube::config::Kubeconfig;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use aplomb_apiserver::server::ApiServer;
 use aplomb_conformance::differential::{Plan, catalog::Catalog, peer::Peer, run};
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_apiserver::server::ApiServer;
 use clap::Parser;
 
 /// Carries out the same random operations on two servers and compares what they say.

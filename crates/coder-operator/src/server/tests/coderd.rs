@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_apiserver::coderd::{Coderd, Config, Role, User, Version};
+use aplomb_fake_services::coderd::{Coderd, Config, Role, User, Version};
 use futures::future::join_all;
 
 use super::*;
@@ -20,7 +20,7 @@ struct Lab {
 impl Lab {
     fn new(bend: impl FnOnce(&mut Config)) -> Self {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let clock = aplomb_apiserver::clock::Clock::new(epoch, 7);
+        let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, OWNER);
         bend(&mut config);
         let coderd = Coderd::new(config);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aplomb::watch::Scope;
 use aplomb::{Engine, Lens};
-use aplomb_apiserver::faults::{Fault, Latency, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Latency, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};

@@ -7,7 +7,7 @@ use aplomb::tasks::Tasks;
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::Timing;
 use aplomb::{Hub, Meta, MetaOnly, MetaRef, View};
-use aplomb_apiserver::world::Cluster;
+use aplomb_simulation::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::Role;

@@ -14,15 +14,15 @@ mod standard;
 mod tests;
 mod words;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use self::pod::Pod;
 use self::policy::{PREFIX, Policy};
 use self::standard::Standard;
 use super::request::Request;
-use crate::field::FieldError;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// What is done to a Pod that leaves its specification alone.
 const IGNORED: [&str; 8] = [

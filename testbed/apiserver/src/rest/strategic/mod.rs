@@ -15,7 +15,7 @@ pub(super) use text::shown;
 
 use serde_json::{Map, Value};
 
-use crate::resource::PatchMeta;
+use aplomb_apimachinery::resource::PatchMeta;
 
 /// Says what to do with the map or list item it is in.
 const DIRECTIVE: &str = "$patch";

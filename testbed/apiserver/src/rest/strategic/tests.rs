@@ -1,10 +1,10 @@
 //! Merges of Services, Pods and Nodes as Go's `strategicpatch` makes them.
 
+use aplomb_apimachinery::resource::Resource;
+use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::kinds;
-use crate::resource::Resource;
 
 fn resource(kind: &str) -> Resource {
     kinds::builtin()

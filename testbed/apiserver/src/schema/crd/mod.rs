@@ -20,9 +20,10 @@ use serde_json::Value;
 
 pub use strategy::DefinitionStrategy;
 
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::GroupResource;
+
 use super::strategy::CrdStrategy;
-use crate::resource::Resource;
-use crate::status::GroupResource;
 
 /// The resources a definition makes the server serve, one per served version, in its order. Names
 /// are the accepted ones; a definition without a plural or kind serves nothing.

@@ -9,11 +9,11 @@ pub mod formats;
 mod members;
 mod numbers;
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::ratchet::Correlated;
 use super::structural::Structural;
-use crate::field::FieldError;
 use failure::{Failure, Report};
 
 /// Everything wrong with `value`; paths start at `prefix` (empty for a whole object).

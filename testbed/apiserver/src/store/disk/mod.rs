@@ -32,12 +32,12 @@ pub(super) enum Step {
     },
     /// Watches of a resource may start after this revision.
     Floor {
-        resource: crate::status::GroupResource,
+        resource: aplomb_apimachinery::status::GroupResource,
         floor: u64,
     },
     /// A resource is no longer there.
     Forget {
-        resource: crate::status::GroupResource,
+        resource: aplomb_apimachinery::status::GroupResource,
     },
     /// Nobody can ask for these writes any more.
     Trim { revisions: Vec<u64> },
