@@ -5,8 +5,16 @@
 //! the comparison has to find it. Seeds are shared out among processes, one for each core, since
 //! worlds of one process take turns.
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/common"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests use another part of it"
+)]
+mod common {
+    pub mod operator;
+    pub mod scenario;
+}
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};

@@ -1,14 +1,12 @@
 //! kube-rs's own `watcher`, `reflector`, `Controller` and `finalizer`, unchanged, on the box.
 
-mod common;
-
 use std::time::Duration;
 
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use aplomb_simulation::{Cluster, World};
 
-use common::operator::{FINALIZER, Operator, Site, SiteSpec};
-use common::scenario::install_crd;
+use crate::common::operator::{FINALIZER, Operator, Site, SiteSpec};
+use crate::common::scenario::install_crd;
 use futures::{Stream, StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};

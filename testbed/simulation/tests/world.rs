@@ -1,7 +1,5 @@
 //! Worlds: the same seed is the same run, components crash where they are told to, time is virtual.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +9,7 @@ use aplomb_simulation::faults::{Fault, Rule};
 use aplomb_simulation::trace::Difference;
 use aplomb_simulation::{Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World};
 
-use common::scenario::{self, Plant};
+use crate::common::scenario::{self, Plant};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -26,7 +26,7 @@ impl Sample {
 }
 
 fn samples() -> Vec<Sample> {
-    let packed = &include_bytes!("data/golden.json.gz")[..];
+    let packed = &include_bytes!("tests/data/golden.json.gz")[..];
     serde_json::from_reader(GzDecoder::new(packed)).expect("vendored samples are valid")
 }
 

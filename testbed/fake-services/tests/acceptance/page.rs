@@ -110,7 +110,7 @@ fn assert_head(have: &Response<Bytes>, want: &str, example: &str) {
 }
 
 /// Runs a page's examples against a service, and says how many answers it has compared.
-pub async fn run<S>(mut service: S, page: &str, token: &str) -> usize
+pub(crate) async fn run<S>(mut service: S, page: &str, token: &str) -> usize
 where
     S: Service<Request<Bytes>, Response = Response<Bytes>, Error = BoxError>,
 {

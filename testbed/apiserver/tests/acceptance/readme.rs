@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The blocks of the README in one language.
 fn blocks(language: &str) -> Vec<String> {
-    let readme = include_str!("../README.md");
+    let readme = include_str!("../../README.md");
     let fence = format!("```{language}\n");
     let rest = readme.split(&fence).skip(1);
     rest.map(|text| text.split("```").next().unwrap_or_default().to_owned())
