@@ -61,7 +61,7 @@ pub(crate) fn proven(name: &str) -> Value {
         "Ready",
         "True",
         "Proven",
-        "a nonce came back, signed, through every live gateway",
+        "every live gateway returned a signed proof",
     );
     tunnel(name, &stages, &[said])
 }
@@ -72,25 +72,25 @@ fn tunnels() -> Vec<Value> {
         "Ready",
         "False",
         "Pending",
-        "gateways have not acknowledged the children yet",
+        "waiting for gateways to serve the current version",
     );
     let offline = condition(
         "Ready",
         "False",
         "ConnectorOffline",
-        "its agent said goodbye",
+        "the agent was stopped: start it again",
     );
     let gone = condition(
         "ConnectorOnline",
         "False",
         "Released",
-        "its agent said goodbye",
+        "the agent was stopped: start it again",
     );
     let reconciling = condition(
         "Reconciling",
         "True",
         "Pending",
-        "gateways have not acknowledged everything yet",
+        "waiting for gateways to acknowledge the latest changes",
     );
     vec![
         proven("api"),

@@ -1,4 +1,5 @@
-//! Carries out one step at a time, each of them safe to repeat: a crash may come between any two.
+//! //! Executes one step at a time. Every step is safe to repeat, because the process may crash between any
+//! two.
 
 use aplomb::writer::ApplyEffect;
 use aplomb::{Context, Error, ErrorClass, Kind, ObjectKey, Result, View};
@@ -17,7 +18,7 @@ use crate::report;
 use crate::sweep::is_there;
 use crate::world::{AppliedChild, ChildrenState, Observed, Plan, Progress, Step};
 
-/// Acts for one tunnel.
+/// Executes the steps of one tunnel.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<HttpProxy>,
     pub(crate) office: &'a TunnelContext,
@@ -27,7 +28,7 @@ pub(crate) struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// Takes `step` and notes in `progress` what came of it.
+    /// Executes `step` and records the result in `progress`.
     pub(crate) async fn take(&self, step: &Step, progress: &mut Progress) -> Result<()> {
         match step {
             Step::Claim(_) | Step::Write if self.made_before(step) && !self.is_there().await? => {
@@ -53,8 +54,8 @@ impl Act<'_> {
         }
     }
 
-    /// Whether `step` makes something that was there before. It may be missing because the tunnel was
-    /// deleted, which its own watch need not have told yet.
+    /// Whether `step` recreates something that existed before. It may be missing because the tunnel was
+    /// deleted and the watch has not shown that yet.
     fn made_before(&self, step: &Step) -> bool {
         let status = self.world.proxy.status.as_ref();
         let mut revisions = status.iter().flat_map(|status| &status.revisions);
@@ -80,7 +81,7 @@ impl Act<'_> {
         self.cx.cache::<C>().is_ok_and(|all| all.get(key).is_none())
     }
 
-    /// Asks the server itself.
+    /// Reads from the API server, not the cache.
     async fn is_there(&self) -> Result<bool> {
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
         let all = kube::Api::<HttpProxy>::namespaced(self.cx.client(), namespace);
@@ -97,8 +98,8 @@ impl Act<'_> {
         accepted.map(|it| it.hostname.clone()).collect()
     }
 
-    /// Whoever creates the object first has the hostname. If that was another, it is read, since the
-    /// cache may not show it yet.
+    /// The first writer to create the object owns the hostname. If another claim exists, it is read from the
+    /// server, because the cache may not have it yet.
     async fn claim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
         let meta = &self.world.proxy.metadata;
         let claim = HostnameClaim {
@@ -122,7 +123,7 @@ impl Act<'_> {
                 let Some(found) = found else {
                     return Err(Error::new(
                         ErrorClass::Conflict,
-                        format!("{hostname} was just let go"),
+                        format!("claim on {hostname} was just released"),
                     ));
                 };
                 found
@@ -133,14 +134,14 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Takes a claim away: one of ours, or one whose claimant the server does not know either. A cache
-    /// that lags behind decides nothing here, and is waited for rather than asked again.
+    /// Deletes a claim that is ours, or whose claimant does not exist on the server either. If the cache is
+    /// stale, the step fails with a conflict and is retried once the cache has caught up.
     async fn unclaim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
         let key = ObjectKey::new(None, hostname);
         let cached = self.cx.cache::<HostnameClaim>()?.get(&key);
         let again = !progress.unclaimed.insert(hostname.to_owned());
         let Some(claim) = cached.filter(|_| !again) else {
-            let what = format!("the claim on {hostname} is not as the cache shows it");
+            let what = format!("claim on {hostname} changed since it was cached");
             return Err(Error::new(ErrorClass::Conflict, what));
         };
         let claimant = &claim.spec.claimant;
@@ -153,7 +154,8 @@ impl Act<'_> {
         self.cx.delete_other::<HostnameClaim>(&key).await
     }
 
-    /// Writes the children, backends first: a gateway that sees a route can then see all of it.
+    /// Writes the children, backends first, so that a gateway that sees the route can resolve all of its
+    /// backends.
     async fn write(&self) -> Result<ChildrenState> {
         let ChildObjects {
             gateway,
@@ -197,8 +199,8 @@ impl Act<'_> {
         })
     }
 
-    /// Why an object of a child's name is not ours to write. One that nobody controls is taken over only
-    /// if it says itself that it belongs to a tunnel of this name, as one from a backup does.
+    /// Why an existing object with a child's name must not be written. An object without a controller is
+    /// adopted only if its label names this tunnel, as for an object restored from a backup.
     fn foreign<C: Kind>(&self, desired: &C) -> Result<Option<String>> {
         let key = View::meta(desired).key();
         let Some(found) = self.cx.cache::<C>()?.get(&key) else {
@@ -216,14 +218,14 @@ impl Act<'_> {
         let kind = C::kind(&());
         Ok((!ours).then(|| {
             format!(
-                "there is a {kind} {:?} in this namespace that is not this tunnel's: delete it, or give \
-                 the HTTPProxy another name",
+                "{kind} {:?} in this namespace does not belong to this HTTPProxy: delete it or \
+                 rename the HTTPProxy",
                 &*key.name
             )
         }))
     }
 
-    /// The type of addresses cannot be changed, so a slice of another type goes first.
+    /// The address type is immutable, so a slice of another type is deleted first.
     async fn retype(&self, desired: &EndpointSlice) -> Result<()> {
         let key = View::meta(desired).key();
         let found = self.cx.cache::<EndpointSlice>()?.get(&key);
@@ -253,8 +255,8 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Proves the tunnel, and says whether there is still one: gateways may know of its deletion before its
-    /// own watch tells, and what is doubtful anyway is worth a look before it is told.
+    /// Proves the tunnel and returns whether it still exists. Gateways may learn of its deletion before our
+    /// watch does, so the server is asked before an ambiguous failure is recorded.
     async fn prove(&self) -> Result<bool> {
         let (office, hostnames) = (self.office, self.hostnames());
         let round = office.prover.prove(self.world, &hostnames).await;

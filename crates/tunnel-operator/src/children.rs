@@ -1,7 +1,6 @@
-//! What a tunnel is made of: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
-//!
-//! Pure. Everything comes from the HTTPProxy and its hostnames; nothing is carried over from what the
-//! server has, so that no field is ever owned that nobody asked for.
+//! Builds the children of a tunnel: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
+//! | Pure. Everything is derived from the HTTPProxy and its hostnames, never from the live objects, so that
+//! the field manager owns only fields that the spec requires.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +14,15 @@ use sha2::{Digest, Sha256};
 /// The children of one tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildObjects {
-    /// The listeners.
+    /// Listeners.
     pub(crate) gateway: Gateway,
-    /// The rules.
+    /// Rules.
     pub(crate) route: HttpRoute,
-    /// The backends, one for each rule that has one of its own.
+    /// Backends: one slice for each rule with an endpoint URL.
     pub(crate) slices: Vec<EndpointSlice>,
 }
 
-/// The children that serve `hostnames`, or what is wrong with the spec.
+/// The children that serve `hostnames`, or an error if the spec is invalid.
 pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
     let mut slices = Vec::new();
     let mut rules = Vec::new();
@@ -41,8 +40,8 @@ pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildO
     })
 }
 
-/// The name of the EndpointSlice of a rule. A dot keeps it apart from those of any other HTTPProxy,
-/// whose names have none.
+/// The name of a rule's EndpointSlice. The dot prevents collisions with slices of other HTTPProxies, whose
+/// names cannot contain dots.
 pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
     match rule {
         0 => proxy.to_owned(),
@@ -50,7 +49,7 @@ pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
     }
 }
 
-/// A short name for what was asked for, the same for the same.
+/// A short, deterministic digest of the desired object.
 pub(crate) fn digest(asked: &Value) -> String {
     let digest = Sha256::digest(asked.to_string().as_bytes());
     digest
@@ -75,8 +74,8 @@ fn name(proxy: &HttpProxy) -> &str {
     proxy.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The certificate of a hostname. It is that of one's own hostnames, where there are some: nobody has one
-/// of the platform's hostname beside them.
+/// The certificate of a hostname. If the spec has custom hostnames, the certificate is for those and not for
+/// the platform hostname.
 pub(crate) fn certificate<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
     let own = &proxy.spec.hostnames;
     let covered = own.is_empty() || own.iter().any(|it| it == hostname);
@@ -86,7 +85,7 @@ pub(crate) fn certificate<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'
 fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     let mut listeners = Vec::new();
     for hostname in hostnames {
-        // A name from the hostname itself: an index would rename the rest when the first one goes.
+        // Named after the hostname, not its index: removing the first entry must not rename the others.
         let tag = &digest(&json!(hostname))[..8];
         listeners.push(json!({
             "name": format!("http-{tag}"), "hostname": hostname, "port": 80, "protocol": "HTTP",
@@ -143,7 +142,7 @@ fn route_rule(rule: &ProxyRule, backend: Option<Value>) -> Value {
     made
 }
 
-/// The reference to a backend; an EndpointSlice is made for it unless the spec names one.
+/// The reference to a backend. An EndpointSlice is generated unless the spec names one.
 fn reference(
     proxy: &HttpProxy,
     rule: usize,
@@ -169,7 +168,7 @@ fn reference(
     Ok(made)
 }
 
-/// What an endpoint's URL says.
+/// A parsed endpoint URL.
 struct Address {
     url: String,
     host: String,
@@ -197,7 +196,7 @@ impl Address {
         })
     }
 
-    /// What an agent has to expose: host and port, as gateways ask for it.
+    /// The host and port that the agent must expose, in the form gateways request.
     fn target(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -205,8 +204,8 @@ impl Address {
         }
     }
 
-    /// What an EndpointSlice can hold of it. An agent dials by the annotation alone, since the API
-    /// allows neither a loopback address nor a bare name such as `localhost` here.
+    /// The address to put in the EndpointSlice. Agents dial by the annotation alone, because the API accepts
+    /// neither loopback addresses nor bare names such as `localhost` here.
     fn placed(&self, connector: Option<&str>) -> (&'static str, String) {
         match (connector, self.host.parse::<std::net::IpAddr>()) {
             (Some(connector), _) => ("FQDN", format!("{connector}.connector.internal")),
@@ -217,7 +216,7 @@ impl Address {
     }
 }
 
-/// What the agent of a backend has to expose, as it is written after `--expose`.
+/// The target that the backend's agent must expose, in the format of `--expose`.
 pub(crate) fn target(backend: &Backend) -> Option<String> {
     let address = Address::parse(0, backend).ok()?;
     Some(address.target())
@@ -252,7 +251,7 @@ fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> Endp
     }
 }
 
-/// The generated type of what was built. Its spec was validated by the HTTPProxy's own schema.
+/// Converts to the generated type. The spec was already validated by the schema of HTTPProxy.
 fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }

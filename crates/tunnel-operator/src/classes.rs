@@ -1,5 +1,5 @@
-//! The classes that are used where nothing else is said, made once where nobody has made them. What is
-//! there is never changed: it is the administrator's.
+//! Creates the default classes if they do not exist. Existing classes are never changed: they belong to the
+//! administrator.
 
 use aplomb::{Error, ErrorClass, Result};
 use aplomb_api::gateway_api::GatewayClass;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// Makes the GatewayClass and the ConnectorClass of the name `aplomb` if they are not there.
+/// Creates the GatewayClass and the ConnectorClass named `aplomb` if they do not exist.
 pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
     let metadata = json!({"name": CLASS});
     let gateway = json!({
@@ -30,7 +30,7 @@ pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
     accept(&classes).await
 }
 
-/// Says of our GatewayClass that it is served, as its kind asks of whoever serves it.
+/// Sets `Accepted` on our GatewayClass, as the Gateway API requires of a class's controller.
 async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
     let Some(class) = classes.get_opt(CLASS).await? else {
         return Ok(());
@@ -51,7 +51,7 @@ async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
             "type": "Accepted",
             "status": "True",
             "reason": "Accepted",
-            "message": "this operator serves it",
+            "message": "accepted by the aplomb operator",
             "observedGeneration": class.metadata.generation,
             "lastTransitionTime": class.metadata.creation_timestamp,
         }]},
@@ -82,11 +82,11 @@ where
     }
 }
 
-/// A server that does not know a kind has no such path, and says so without a reason.
+/// The API server responds to an unknown kind with a 404 without a reason.
 fn explained(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) if status.code == 404 => {
-            let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
+            let what = "the tunnel CRDs are not installed: run `aplomb crds --apply`";
             Error::new(ErrorClass::Missing, what)
         }
         other => other.into(),

@@ -1,5 +1,5 @@
-//! The wiring: which kinds are watched, through which lens, and which tunnels run when one changes. And
-//! the round of observing, deciding and acting, one step at a time.
+//! Wiring of the HTTPProxy controller: which kinds are watched, through which predicates, and which tunnels
+//! they trigger. Each reconcile repeats observe, decide and act, one step at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,13 +26,14 @@ use crate::world::{Plan, Progress};
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-tunnel";
 
-/// How many tunnels are worked on at once: a pass mostly waits for servers.
+/// Number of tunnels reconciled concurrently. A pass mostly waits for servers.
 const WORKERS: usize = 64;
-/// How long one pass may take: a few writes and two rounds of proofs.
+/// Timeout of a pass: a few writes and two rounds of proofs.
 const PASS: Duration = Duration::from_secs(30);
-/// More steps than any spec can need: a pass that takes them is undone by somebody, and starts anew.
+/// More steps than any spec can require. A pass that reaches this limit competes with another writer and
+/// starts over.
 const STEPS: usize = 64;
-/// The conditions of ours that a plan may leave out.
+/// The condition types of this controller that a plan may omit.
 const OURS: [&str; 9] = [
     conditions::ACCEPTED,
     conditions::PROGRAMMED,
@@ -54,7 +55,7 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<HttpProxy> {
             let ended = reconcile(&proxy, &cx, &office).await;
             let key = View::meta(&*proxy).key();
             if cx.cache::<HttpProxy>()?.get(&key).is_none() {
-                // Deleted during the pass, which has brought some of it back.
+                // Deleted during the pass, which recreated some of its state.
                 office.forget(&key);
             }
             ended
@@ -117,7 +118,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
             |class, all| {
                 let name = class.metadata.name.as_deref();
                 let mut all = all.list();
-                // What is reserved depends on the domains of all classes.
+                // Reserved hostnames depend on the domains of all classes.
                 let shaped = |hostname: &String| split_canonical(hostname).is_some();
                 all.retain(|proxy| {
                     Some(&*proxy.spec.connector_class_name) == name
@@ -130,7 +131,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
             let named = plain::hostnames(gateway);
             let mut asked = with_hostnames(&named, all);
             if named.iter().any(|it| it == plain::WILDCARD) {
-                // Its routes have hostnames under the wildcard, and lose them with it.
+                // Its routes have hostnames under the wildcard and lose them with it.
                 let mut under = all.list();
                 let covered = |hostname: &String| plain::covers(gateway, hostname);
                 under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
@@ -159,14 +160,14 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
         )
 }
 
-/// What a gateway says besides being alive.
+/// The spec of a gateway apart from its heartbeat.
 fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
     let mut spec = replica.spec.clone();
     spec.renew_time = None;
     spec
 }
 
-/// Those that ask for one of these hostnames.
+/// The HTTPProxies that name one of these hostnames.
 fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
     let asked = hostnames
         .iter()
@@ -178,14 +179,14 @@ fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
     all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
-/// Observes, decides and takes one step, until there is none to take.
+/// Observes, decides and executes one step, until no step is left.
 async fn reconcile(
     proxy: &Arc<HttpProxy>,
     cx: &Context<HttpProxy>,
     office: &TunnelContext,
 ) -> Result<Action> {
     if proxy.metadata.deletion_timestamp.is_some() {
-        // Its children go with it, its claims are swept, and nothing else holds it.
+        // Children are garbage collected, claims are swept, and the object has no finalizer.
         return Ok(Action::Settled);
     }
     let key = View::meta(&**proxy).key();
@@ -228,7 +229,7 @@ async fn reconcile(
     Ok(Action::Recheck(Duration::ZERO))
 }
 
-/// Lays down what the plan says. Written when the pass ends; after a conflict nothing of it is.
+/// Queues the status and Events of the plan. They are written when the pass ends, and dropped on a conflict.
 fn say(cx: &Context<HttpProxy>, plan: &Plan) {
     cx.status(&plan.status);
     for kind in OURS {

@@ -1,4 +1,4 @@
-//! From what is known of a tunnel to the next step and to what its status says. Pure: the same world
+//! Turns the observed state of a tunnel into the next step and the status to write. Pure: the same input
 //! gives the same plan.
 
 mod conditions;
@@ -22,16 +22,16 @@ use crate::children::children;
 use crate::evidence::{ProbeResult, subject};
 use crate::world::{Observed, Plan, Standing, Step};
 
-/// How many proofs one pass may try: what is proven may change meanwhile.
+/// Maximum rounds of proofs in one pass, because the state may change during a round.
 const PROOFS: u32 = 3;
-/// How soon a pass follows one that could not keep up with the changes.
+/// Delay before the next pass when this one could not keep up with changes.
 const SOON: Duration = Duration::from_millis(50);
-/// How long nothing may be heard of what is waited for before it is looked at again.
+/// How long to wait for an expected event before checking again.
 const WAIT: Duration = Duration::from_secs(5);
 /// The same where only a change of some object can help.
 const REST: Duration = Duration::from_secs(60);
 
-/// What to do next, and what to say meanwhile.
+/// Returns the next step and the status to write meanwhile.
 pub(crate) fn decide(world: &Observed) -> Plan {
     let Some(domain) = &world.domain else {
         return refused(
@@ -77,7 +77,7 @@ pub(crate) fn decide(world: &Observed) -> Plan {
     }
 }
 
-/// The next effect. Claims come first, so that no child ever names a hostname that is not ours.
+/// The next step. Claims come first, so that a child never names a hostname that the tunnel does not own.
 fn next(
     world: &Observed,
     held: &HostnameClaims,
@@ -91,7 +91,7 @@ fn next(
     if progress.written.is_none() {
         return Some(Step::Write);
     }
-    // After the children: none of them names a hostname that another may claim already.
+    // After the children, which no longer name a hostname that another tunnel may now claim.
     if let Some(surplus) = world.surplus.first() {
         return Some(Step::Unclaim(surplus.clone()));
     }
@@ -106,15 +106,15 @@ fn next(
     None
 }
 
-/// Whether the status of the children is to be looked at: that they are served, or, where something was said
-/// of them before, that they are not.
+/// Whether to check the status of the children: to report that they are served, or that children with a
+/// reported status are not.
 fn is_news(world: &Observed, standing: &Standing) -> bool {
     let served = standing.programmed.status == ConditionStatus::True;
     !world.progress.reported && (served || world.reported)
 }
 
-/// Whether silence says too little yet: a tunnel that nobody calls ready is asked once more before it is called
-/// broken, which would be news to correct a moment later.
+/// Whether a timeout is still inconclusive. A tunnel that is not Ready is probed once more before it is
+/// reported broken, because a first response may be a moment away.
 fn unheard(world: &Observed, evidence: &ProbeResult) -> bool {
     evidence.is_silent() && evidence.failures < PROOFS && !notes::was_ready(world)
 }
@@ -130,7 +130,7 @@ fn again(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
     }
 }
 
-/// A spec that nothing is made of.
+/// The plan for a spec that cannot be served.
 fn refused(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
     let conditions = conditions::refused(reason, message);
     let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
@@ -150,8 +150,8 @@ fn refused(world: &Observed, reason: &'static str, message: &str, finally: bool)
 fn no_class(world: &Observed) -> String {
     let class = &world.proxy.spec.connector_class_name;
     format!(
-        "there is no ConnectorClass {class:?}, and so no domain for the hostname: create it, or name \
-         another in spec.connectorClassName"
+        "ConnectorClass {class:?} does not exist, so the domain is unknown: create it or set another \
+         spec.connectorClassName"
     )
 }
 

@@ -1,4 +1,4 @@
-//! What a round of proofs showed, what it was about, and how long it holds. Values only.
+//! The result of a round of proofs: what it covers and how long it is valid. Values only.
 
 use std::time::Duration;
 
@@ -9,28 +9,28 @@ use tokio::time::Instant;
 use crate::children::digest;
 use crate::world::Observed;
 
-/// How soon a failed proof is tried again, at first and at most.
+/// Delay before a failed proof is retried: initial and maximum.
 const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// After how many failed rounds nobody is expected back at once.
+/// After this many failed rounds, retries slow down to the proof interval.
 const PATIENT: u32 = 8;
 
 /// The outcome of one round of proofs through every live gateway.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProbeResult {
-    /// What was proven, in short: another subject needs another proof.
+    /// Digest of what was proven. A different subject needs a new proof.
     pub(crate) subject: String,
     /// When the round ended.
     pub(crate) at: Instant,
-    /// When the next is due.
+    /// Delay until the next round.
     pub(crate) due: Duration,
-    /// How many rounds failed in a row, this one included.
+    /// Consecutive failed rounds, including this one.
     pub(crate) failures: u32,
-    /// Whether every nonce came back as it should.
+    /// Whether every proof was returned and verified.
     pub(crate) tunnel: Result<(), ProbeFailure>,
-    /// Whether every agent could reach its origin, if one was asked.
+    /// Whether every agent could reach its origin, if any was asked.
     pub(crate) origin: Option<bool>,
-    /// Whether every TLS listener showed a certificate of the hostnames, if it should.
+    /// Whether every TLS listener has a certificate for the hostnames, if the tunnel uses TLS.
     pub(crate) certificates: Option<Result<(), ProbeFailure>>,
 }
 
@@ -39,18 +39,18 @@ pub(crate) struct ProbeResult {
 pub(crate) struct ProbeFailure {
     /// The reason of the condition.
     pub(crate) reason: &'static str,
-    /// For people. The same trouble gives the same words.
+    /// Message for the condition. The same failure gives the same text.
     pub(crate) message: String,
-    /// What it leaves open.
+    /// Whether the failure may have another cause.
     pub(crate) doubt: Option<Ambiguity>,
 }
 
-/// What else than a tunnel that is broken may be behind a failure.
+/// A cause of the failure other than a broken tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ambiguity {
-    /// Nobody said anything in time: whoever was asked may be busy, and no more than that.
+    /// The probe timed out: the gateway or the agent may be busy.
     Silence,
-    /// The gateway knows no such tunnel, as after a deletion that was not heard of here yet.
+    /// The gateway does not have the tunnel, as after a deletion that the watch has not shown yet.
     Unknown,
 }
 
@@ -70,38 +70,38 @@ impl ProbeFailure {
 }
 
 impl ProbeResult {
-    /// Whether it says something about `subject` at `now`.
+    /// Whether it is valid for `subject` at `now`.
     pub(crate) fn holds(&self, subject: &str, now: Instant) -> bool {
         self.subject == subject && now < self.at + self.due
     }
 
-    /// Whether nothing is wrong.
+    /// Whether everything succeeded.
     pub(crate) fn is_good(&self) -> bool {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
         self.tunnel.is_ok() && self.origin != Some(false) && certificates
     }
 
-    /// Whether all that is wrong is that somebody did not answer in time.
+    /// Whether every failure is a timeout.
     pub(crate) fn is_silent(&self) -> bool {
         let certificates = self.certificates.as_ref().is_none_or(Result::is_ok);
         self.leaves(Ambiguity::Silence) && self.origin != Some(false) && certificates
     }
 
-    /// Whether something else than the tunnel may have failed.
+    /// Whether the failure may have a cause other than a broken tunnel.
     pub(crate) fn is_doubtful(&self) -> bool {
         let failure = self.tunnel.as_ref().err();
         failure.is_some_and(|failure| failure.doubt.is_some())
     }
 
-    /// Whether its failure leaves this open.
+    /// Whether the failure has this possible cause.
     pub(crate) fn leaves(&self, doubt: Ambiguity) -> bool {
         let failure = self.tunnel.as_ref().err();
         failure.is_some_and(|failure| failure.doubt == Some(doubt))
     }
 
-    /// What is known after this round, given what was known `before` it. Silence takes nothing from a proof
-    /// that is still good while there is time for one more round before its interval is over: who answers a
-    /// moment later was never gone.
+    /// The result to keep after this round, given the one `before` it. A timeout does not replace a success
+    /// that is still valid while there is time for one more round before its interval ends: the next round
+    /// may succeed.
     pub(crate) fn after(self, before: Option<&Self>, interval: Duration) -> Self {
         let (next, patience) = (self.at + self.due, patience(interval));
         let good = |it: &&Self| it.is_good() && it.subject == self.subject;
@@ -117,11 +117,11 @@ impl ProbeResult {
     }
 }
 
-/// When the next proof is due after one that ended `well`. A good one is repeated early enough that a
-/// tunnel that breaks is found within one interval, the proof's own time and another try included.
-///
-/// Who is gone for long is asked no more often than who is there: a return is heard of by other means,
-/// and many that are gone must not keep the others waiting. An origin gives no sign, so it is asked on.
+/// When the next proof is due. After a success it is early enough that a tunnel that breaks is found within
+/// one interval, including the time of the probe and one retry.
+/// | A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a
+/// return, and many failed tunnels must not delay the others. An origin gives no signal, so its probes
+/// continue at the short delay.
 pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
     match failures {
         0 => interval.mul_f64(0.45 + 0.1 * fraction),
@@ -138,7 +138,7 @@ pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) 
     }
 }
 
-/// What a proof of this world would be about.
+/// What a proof of this tunnel would cover.
 pub(crate) fn subject(world: &Observed, hostnames: &[String]) -> String {
     let meta = &world.proxy.metadata;
     let replicas: Vec<_> = world

@@ -1,5 +1,5 @@
-//! The operator of HTTPProxy and Connector: from `kubectl apply` to proven traffic. It writes the
-//! children, judges connectors and proves tunnels through the gateways; it carries no traffic itself.
+//! The operator of HTTPProxy and Connector: from `kubectl apply` to proven traffic. It writes the children,
+//! decides whether connectors are online and proves tunnels through the gateways. It does not carry traffic.
 #![forbid(unsafe_code)]
 
 mod act;

@@ -1,55 +1,53 @@
-//! Whether a connector is online, from what was heard of it and when. Pure: it reads no clock, keeps
-//! nothing and writes nothing.
-//!
-//! A sign of life is good for one lease. So no gap between heartbeats that is shorter than the lease
-//! shows, whatever its pattern, and silence shows when the lease is over.
+//! Whether a connector is online, from the signals seen and their times. Pure: reads no clock and writes
+//! nothing.
+//! | Each signal keeps the connector online for one lease duration. A shorter gap between heartbeats
+//! therefore never takes it offline, and a longer one always does.
 
 use std::time::Duration;
 
 use aplomb_api::tunnel::reasons;
 use tokio::time::Instant;
 
-/// How long every gateway must be without a session until that alone counts: an agent that moves to
-/// another network is back sooner.
+/// How long every gateway must be without a session before that alone takes the connector offline. An agent
+/// that moves to another network reconnects sooner.
 pub(crate) const LOST: Duration = Duration::from_secs(3);
-/// Of the lease, how long before its end a proof is asked for: time for it to be tried.
+/// Fraction of the lease (1/n) before its end at which a proof is requested, so that there is time for it.
 const LATE: u32 = 6;
 
-/// What is known of the Lease.
+/// The state of the Lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSignal {
-    /// Until when its last heartbeat is good; `None` if it is the one that was expired already when
-    /// this process began.
+    /// When its last heartbeat expires; `None` if it had already expired when this process started.
     pub(crate) until: Option<Instant>,
-    /// Nobody holds it: the agent went on purpose.
+    /// The holder is empty: the agent shut down gracefully.
     pub(crate) released: bool,
 }
 
-/// Everything that is known of a connector.
+/// The signals about one connector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LivenessSignals {
     pub(crate) now: Instant,
-    /// Whether it was online, as last said.
+    /// Whether the status reports it online.
     pub(crate) was: Option<bool>,
-    /// It was heard of at some time.
+    /// Whether any signal was ever seen.
     pub(crate) known: bool,
-    /// How long a sign of life is good for.
+    /// How long a signal is valid.
     pub(crate) duration: Duration,
     pub(crate) lease: Option<LeaseSignal>,
-    /// When a proof last came through.
+    /// When a proof last succeeded.
     pub(crate) proven: Option<Instant>,
-    /// Since when no gateway has a session to it.
+    /// Since when no gateway has had a session to it.
     pub(crate) lost_since: Option<Instant>,
 }
 
-/// What follows from them.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LivenessDecision {
     pub(crate) online: bool,
     pub(crate) reason: &'static str,
-    /// Its heartbeat is late: a proof would show whether it is there.
+    /// The heartbeat is late: a proof would show whether the agent is still there.
     pub(crate) late: bool,
-    /// When this may change although nothing happens.
+    /// When the decision may change without a new signal.
     pub(crate) again: Option<Duration>,
 }
 
@@ -62,7 +60,7 @@ pub(crate) fn judge(signs: &LivenessSignals) -> LivenessDecision {
     let lease = signs.lease.and_then(|lease| lease.until);
     let lease = lease.filter(|until| now < *until);
     let lost = signs.lost();
-    // One that was offline has to have a session before it is online again.
+    // A connector that was offline needs a session before it is online again.
     if let Some(since) = lost
         && (lease.is_none() || signs.was == Some(false) || since + LOST <= now)
     {
@@ -84,7 +82,7 @@ pub(crate) fn judge(signs: &LivenessSignals) -> LivenessDecision {
 }
 
 impl LivenessSignals {
-    /// Since when it is lost, unless it was proven since.
+    /// Since when its sessions are lost, unless a proof succeeded later.
     fn lost(&self) -> Option<Instant> {
         let proven = |since: &Instant| self.proven.is_some_and(|proven| proven >= *since);
         self.lost_since.filter(|since| !proven(since))

@@ -1,4 +1,4 @@
-//! The judge: each rule by example, and what must hold for any history by property.
+//! Tests of liveness: each rule by example, and invariants as property tests.
 
 use proptest::prelude::*;
 
@@ -101,8 +101,8 @@ async fn what_was_expired_before_the_start_needs_a_new_heartbeat() {
 }
 
 proptest! {
-    /// Looked at whenever it asks for it, and at any other time: no gap shorter than the lease shows,
-    /// and silence shows when the lease is over, not later.
+    /// Checked whenever it requests it, and at random times: a gap shorter than the lease does not show, and
+    /// a longer one shows exactly when the lease ends.
     #[test]
     fn only_a_silence_of_a_whole_lease_shows(
         lease in 1_u64..1_200_000,
@@ -129,12 +129,12 @@ proptest! {
             }
             heard = next;
         }
-        // From here on nothing is heard: only what it asks for itself wakes it.
+        // No further signals: only its own timer triggers a check.
         let (mut now, mut looks) = (heard, 0);
         while let Some(again) = look(heard, now).again {
             now += again;
             looks += 1;
-            prop_assert!(looks < 5, "it asks to be looked at in vain");
+            prop_assert!(looks < 5, "checks do not reach a decision");
         }
         prop_assert!(!look(heard, now).online);
         prop_assert_eq!(now, heard + duration);

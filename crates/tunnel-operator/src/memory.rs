@@ -1,6 +1,5 @@
-//! What is remembered of tunnels between passes: the last proof, which connectors they use, who waits
-//! for gateways, and what each gateway said last. Lost with the process; nothing depends on it but
-//! promptness.
+//! State of tunnels kept between passes: the last proof, the connectors they use, which of them wait for
+//! gateways, and the last report of each gateway. It is lost on restart; only latency depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,10 +15,10 @@ use crate::views::ConnectorView;
 
 /// The index of HTTPProxies by the connectors they name.
 pub(crate) const BY_CONNECTOR: &str = "connector";
-/// The index of HTTPProxies by the hostnames they ask for.
+/// The index of HTTPProxies by the hostnames they name.
 pub(crate) const BY_HOSTNAME: &str = "hostname";
 
-/// How a Connector is reached, and since which version of it.
+/// How a Connector is reached, and at which version that last changed.
 #[derive(Debug)]
 struct Reached {
     uid: String,
@@ -42,7 +41,7 @@ impl Reached {
     }
 }
 
-/// What is remembered. Clones are the same.
+/// The shared state. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TunnelState(Arc<Mutex<Known>>);
 
@@ -51,13 +50,13 @@ struct Known {
     evidence: BTreeMap<ObjectKey, ProbeResult>,
     connectors: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     waiting: BTreeSet<ObjectKey>,
-    /// At which version each Connector last changed how it is reached.
+    /// At which version each Connector's connection details last changed.
     details: BTreeMap<ObjectKey, Reached>,
-    /// Each tunnel's stages as they were last told, with its UID.
+    /// The last timeline of each tunnel, with its UID.
     timelines: BTreeMap<ObjectKey, (String, TunnelTimeline)>,
-    /// Each tunnel's children as they were last written.
+    /// The last written children of each tunnel.
     children: BTreeMap<ObjectKey, Vec<ChildRevision>>,
-    /// By UID: one that comes back under its old name is another.
+    /// By UID: a gateway that is recreated under the same name is a new one.
     replicas: BTreeMap<String, GatewayReplicaSpec>,
 }
 
@@ -67,12 +66,12 @@ impl TunnelState {
         self.lock().evidence.get(key).cloned()
     }
 
-    /// A proof was tried.
+    /// Records a proof.
     pub(crate) fn proven(&self, key: &ObjectKey, evidence: ProbeResult) {
         self.lock().evidence.insert(key.clone(), evidence);
     }
 
-    /// A pass over a tunnel ended: which connectors it uses, and whether it waits for gateways.
+    /// Records the end of a pass: the connectors the tunnel uses, and whether it waits for gateways.
     pub(crate) fn passed(&self, key: &ObjectKey, connectors: BTreeSet<ObjectKey>, waiting: bool) {
         let mut known = self.lock();
         known.connectors.insert(key.clone(), connectors);
@@ -82,7 +81,7 @@ impl TunnelState {
         }
     }
 
-    /// Makes the proofs of the tunnels of a connector due now, and says which they are.
+    /// Makes the proofs of a connector's tunnels due now, and returns those tunnels.
     pub(crate) fn expire(&self, connector: &ObjectKey) -> Vec<ObjectKey> {
         let mut known = self.lock();
         let users = known.connectors.iter();
@@ -96,8 +95,8 @@ impl TunnelState {
         users
     }
 
-    /// Hears of every Connector that changed. Its own status gives it newer versions, which gateways
-    /// have no reason to acknowledge: the one that counts is that of the change.
+    /// Records a changed Connector. Its own status updates also give it new versions, which gateways need not
+    /// acknowledge; only versions that change how it is reached count.
     pub(crate) fn heard(&self, connector: &ConnectorView) {
         let key = connector.meta().key();
         let mut known = self.lock();
@@ -110,7 +109,7 @@ impl TunnelState {
         }
     }
 
-    /// At which version a Connector came to be reached as it is.
+    /// The version at which the Connector's connection details last changed.
     pub(crate) fn version(&self, connector: &ConnectorView) -> String {
         let known = self.lock();
         let heard = known.details.get(&connector.meta().key());
@@ -120,9 +119,8 @@ impl TunnelState {
             .to_owned()
     }
 
-    /// The revision at which a child of a tunnel came to be as it is. The status that we report on it gives it
-    /// newer versions, which gateways have no reason to acknowledge. The tunnel's own status says the same, once
-    /// it could be written.
+    /// The revision at which a child of a tunnel last changed. Status reports give the child new versions,
+    /// which gateways need not acknowledge. The tunnel's status has the same value once it has been written.
     pub(crate) fn child(
         &self,
         tunnel: &ObjectKey,
@@ -141,26 +139,26 @@ impl TunnelState {
         child
     }
 
-    /// The stages that a tunnel had reached when it was last decided of. Its own status says the same, once
-    /// it could be written.
+    /// The stages that a tunnel had reached at its last decision. The tunnel's status has the same value once
+    /// it has been written.
     pub(crate) fn timeline(&self, tunnel: &ObjectKey, uid: &str) -> Option<TunnelTimeline> {
         let known = self.lock();
         let (of, timeline) = known.timelines.get(tunnel)?;
         (of == uid).then(|| timeline.clone())
     }
 
-    /// A tunnel has reached these stages.
+    /// Records the stages that a tunnel has reached.
     pub(crate) fn reached(&self, tunnel: &ObjectKey, uid: &str, timeline: TunnelTimeline) {
         let told = (uid.to_owned(), timeline);
         self.lock().timelines.insert(tunnel.clone(), told);
     }
 
-    /// A Connector is gone.
+    /// Drops the state of a deleted Connector.
     pub(crate) fn forget_connector(&self, key: &ObjectKey) {
         self.lock().details.remove(key);
     }
 
-    /// The tunnel is gone.
+    /// Drops the state of a deleted tunnel.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut known = self.lock();
         known.evidence.remove(key);
@@ -170,9 +168,9 @@ impl TunnelState {
         known.timelines.remove(key);
     }
 
-    /// The tunnels that what a gateway says concerns: all of them when it comes, goes or moves, else
-    /// those that wait for it, those with a certificate when it has read a Secret, and those whose
-    /// session or route it gained or lost.
+    /// The tunnels that a gateway's report concerns. If the gateway is added, removed or changes its address,
+    /// all of them. Otherwise those that wait for it, those with a certificate if it has loaded a Secret, and
+    /// those whose session or route it gained or lost.
     pub(crate) fn concerned(
         &self,
         replica: &GatewayReplica,
@@ -208,10 +206,10 @@ impl TunnelState {
         concerned.into_iter().collect()
     }
 
-    /// A gateway is gone: every tunnel is concerned.
+    /// Drops the reports of gateways and returns every tunnel.
     pub(crate) fn replica_gone(&self) -> Vec<ObjectKey> {
         let mut known = self.lock();
-        // Those that are left are told of anew at their next word, which costs a pass and no more.
+        // The remaining gateways count as new at their next report, which costs one pass.
         known.replicas.clear();
         known.connectors.keys().cloned().collect()
     }
@@ -253,14 +251,14 @@ mod tests {
         );
         let version = |child, changed| memory.child(&tunnel, child, changed).version;
         assert_eq!(version(route("7", "a"), true), "7");
-        assert_eq!(version(route("9", "a"), false), "7", "a report of ours");
+        assert_eq!(version(route("9", "a"), false), "7", "our own status report");
         assert_eq!(
             version(route("12", "a"), true),
             "12",
-            "a rival was put right"
+            "another writer was corrected"
         );
         assert_eq!(version(route("15", "b"), true), "15", "another spec");
         memory.forget(&tunnel);
-        assert_eq!(version(route("20", "b"), false), "20", "nothing is known");
+        assert_eq!(version(route("20", "b"), false), "20", "no recorded version");
     }
 }

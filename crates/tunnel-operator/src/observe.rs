@@ -1,5 +1,5 @@
-//! Gathers all that a decision about one tunnel needs into one world. Reads caches and memory; writes
-//! nothing and asks nobody.
+//! Collects the inputs of a decision about one tunnel. Reads caches and in-memory state; writes nothing and
+//! makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use crate::report::is_child;
 use crate::views::ConnectorView;
 use crate::world::{ClaimState, Observed, ObservedConnector, ObservedReplica, Plain, Progress};
 
-/// How long a watch may be down: as long as a gateway may be silent.
+/// How long a watch may be disconnected: as long as a gateway's heartbeat is valid.
 const OUTAGE: Duration = Duration::from_secs(15);
 
-/// The reason of a route that is listed without one.
-const UNSAID: &str = "it leaves out too many routes to say why; correct those with a reason first";
+/// The reason used for a route that is listed without one.
+const UNSAID: &str = "too many routes are omitted to list each reason; fix the routes with a reason first";
 
-/// The index of claims by the UID of who has them.
+/// The index of claims by the UID of the claimant.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
-/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+/// The index of HTTPProxies by the first label of their platform hostname.
 pub(crate) const BY_LABEL: &str = "label";
-/// The index of Gateways by the hostnames that they have without an HTTPProxy.
+/// The index of Gateways without an HTTPProxy by their listener hostnames.
 pub(crate) const BY_LISTENER: &str = "listener";
 /// The index of HTTPRoutes by the hostnames that they name.
 pub(crate) const BY_ROUTE: &str = "hostname";
 
-/// Looks at one tunnel.
+/// Observes one tunnel.
 pub(crate) struct Observer<'a> {
     pub(crate) proxy: &'a Arc<HttpProxy>,
     pub(crate) cx: &'a Context<HttpProxy>,
@@ -45,7 +45,7 @@ pub(crate) struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// The world as it is now, for a pass that has come as far as `progress`.
+    /// The current state, for a pass that has made this `progress`.
     pub(crate) fn observe(&self, progress: &Progress) -> Result<Observed> {
         let claims = self.cx.cache::<HostnameClaim>()?;
         let replicas = self.cx.cache::<GatewayReplica>()?;
@@ -81,8 +81,8 @@ impl Observer<'_> {
         Ok(conditions.any(|it| it.type_ == kinds::PROGRAMMED && it.reason != reasons::PENDING))
     }
 
-    /// The domain of the class; the operator's own where the class names none, or where nobody has made
-    /// the class that is used when nothing is said.
+    /// The domain of the class. The operator's own if the class sets none, or if the default class does not
+    /// exist.
     fn domain(&self) -> Result<Option<String>> {
         let class = &self.proxy.spec.connector_class_name;
         let found = self
@@ -176,8 +176,8 @@ impl Observer<'_> {
         }
     }
 
-    /// Which Gateways without an HTTPProxy have hostnames of the spec. One that surely came before a claim of
-    /// ours is told rather than any other.
+    /// The Gateways without an HTTPProxy that have hostnames of the spec. One that certainly precedes our
+    /// claim takes precedence over others.
     fn plain(&self, claims: &Cache<HostnameClaim>) -> Result<BTreeMap<String, Plain>> {
         let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
         let wildcards = gateways.by(BY_LISTENER, plain::WILDCARD);
@@ -203,7 +203,7 @@ impl Observer<'_> {
         Ok(self.proxy.spec.hostnames.iter().filter_map(seen).collect())
     }
 
-    /// Whether a Gateway is this tunnel's child, or becomes it with the next write.
+    /// Whether a Gateway is this tunnel's child, or becomes one with the next write.
     fn is_own(&self, gateway: &Gateway) -> bool {
         let meta = &gateway.metadata;
         let mut owners = meta.owner_references.iter().flatten();
@@ -282,8 +282,8 @@ fn seen(gateway: &Gateway, first: bool) -> Plain {
     }
 }
 
-/// Whether what a watch showed can still be relied on: a connection that has to be made anew says
-/// nothing about gateways, and proofs go on meanwhile.
+/// Whether the watch data is still reliable. A watch that reconnects does not mean that gateways are gone,
+/// and proofs continue meanwhile.
 fn vouched(freshness: &Freshness, now: Instant) -> bool {
     let down = freshness.reconnecting_since;
     freshness.synced && down.is_none_or(|since| now < since + OUTAGE)

@@ -1,4 +1,4 @@
-//! What every pass of every controller here shares.
+//! The context that all controllers of this crate share.
 
 use std::sync::Arc;
 
@@ -10,35 +10,35 @@ use crate::pulse::HeartbeatTracker;
 use crate::sessions::ProvenSessions;
 use crate::telemetry::TunnelMetrics;
 
-/// The surroundings of a pass. Clones are the same.
+/// Shared context of a pass. Clones share the state.
 #[derive(Clone, Debug)]
 pub(crate) struct TunnelContext {
     /// The namespace of the gateways.
     pub(crate) namespace: Arc<str>,
-    /// The base domain where a class names none.
+    /// Base domain for classes that set none.
     pub(crate) domain: Arc<str>,
-    /// Heartbeats of connectors, by the key of their Lease, which is theirs.
+    /// Heartbeats of connectors, by the key of their Lease, which equals the key of the Connector.
     pub(crate) leases: HeartbeatTracker,
     /// Heartbeats of gateways.
     pub(crate) replicas: HeartbeatTracker,
-    /// What proofs have shown of connectors.
+    /// Successful proofs by connector.
     pub(crate) sessions: ProvenSessions,
-    /// What is remembered of tunnels.
+    /// State of tunnels between passes.
     pub(crate) memory: TunnelState,
     /// Proves tunnels.
     pub(crate) prover: TunnelProber,
-    /// Runs an HTTPProxy.
+    /// Triggers a reconcile of an HTTPProxy.
     pub(crate) proxies: Trigger,
-    /// Runs a Connector.
+    /// Triggers a reconcile of a Connector.
     pub(crate) connectors: Trigger,
-    /// Where it is counted.
+    /// Metrics.
     pub(crate) telemetry: TunnelMetrics,
-    /// Wall time.
+    /// Wall-clock time.
     pub(crate) clock: Clock,
 }
 
 impl TunnelContext {
-    /// A tunnel is gone.
+    /// Drops the state of a deleted tunnel.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.memory.forget(key);
         self.telemetry.forget(key);
@@ -46,7 +46,7 @@ impl TunnelContext {
 }
 
 impl TunnelContext {
-    /// A gateway is gone, and with it what every tunnel was proven through.
+    /// Drops the state of a deleted gateway and all proofs through it.
     pub(crate) fn replica_gone(&self, key: &ObjectKey) {
         self.replicas.forget(key);
         for key in self.memory.replica_gone() {
@@ -55,7 +55,7 @@ impl TunnelContext {
     }
 }
 
-/// A memory of sessions that has tunnels proven at once when the heartbeat of their connector is late.
+/// Tracks proven sessions. When a connector's heartbeat is late, its tunnels are proven at once.
 pub(crate) fn sessions(
     memory: &TunnelState,
     proxies: &Trigger,

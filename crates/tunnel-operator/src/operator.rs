@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! Assembles the operator: its settings, the dependencies that tests replace, and the engine.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ use crate::pulse::HeartbeatTracker;
 use crate::telemetry::TunnelMetrics;
 use crate::{connector, controller, plain, sweep};
 
-/// What Events and the lease call the operator.
+/// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct TunnelSettings {
-    /// The base domain of the platform's hostnames, where a class names none.
+    /// Base domain of platform hostnames, for classes that set none.
     pub domain: String,
-    /// The namespace of the lease and of the gateways.
+    /// Namespace of the leader election lease and of the gateways.
     pub namespace: String,
-    /// What this replica is called. No two may share it.
+    /// Identity of this replica. Must be unique.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin endpoint, recorded on the lease.
     pub admin: Option<String>,
 }
 
@@ -46,29 +46,29 @@ impl Default for TunnelSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct TunnelDeps {
-    /// Asks gateways for proofs.
+    /// Sends probe requests to gateways.
     pub ask: Arc<dyn ProbeClient>,
-    /// Spreads proofs over time.
+    /// Seed for the jitter of proofs.
     pub seed: u64,
-    /// Wall time.
+    /// Wall-clock time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
+    /// Registry of the admin endpoint.
     pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
+    /// Rate limits of the API server, shared by the operators of one process.
     pub server: Option<budget::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Metrics of the operator.
     pub tunnels: TunnelMetrics,
 }
 
 impl TunnelDeps {
-    /// The real ones.
+    /// Production dependencies.
     #[must_use]
     pub fn real(seed: u64) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl std::fmt::Debug for TunnelDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// Builds the operator. It can run with any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDeps) -> Engine {
     let (proxies, connectors) = (Trigger::default(), Trigger::default());
@@ -128,10 +128,10 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
         .controller(sweep::replicas(&office))
 }
 
-/// Makes the two classes if nobody has, then runs the operator until `shutdown`.
+/// Creates the two default classes if they do not exist, then runs the operator until `shutdown`.
 ///
 /// # Errors
-/// A watch was not ready in time.
+/// A watch did not become ready in time.
 pub async fn run(
     client: kube::Client,
     settings: &TunnelSettings,

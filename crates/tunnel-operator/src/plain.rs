@@ -1,5 +1,5 @@
-//! Gateways without an HTTPProxy: which hostnames they have, so that no claim is made on those; and what their
-//! status says of hostnames that are another's, from what the gateways report.
+//! Gateways without an HTTPProxy: the hostnames they use, which HTTPProxies must not claim, and their status
+//! for hostnames that are in use elsewhere, as gateways report it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio::time::Instant;
 
 use crate::office::TunnelContext;
 
-/// Under which wildcards are indexed.
+/// The index key of Gateways with wildcard listeners.
 pub(crate) const WILDCARD: &str = "*";
 
-/// Whether a Gateway is of our class and no HTTPProxy's.
+/// Whether a Gateway is of our class and not controlled by an HTTPProxy.
 fn is_plain(gateway: &Gateway) -> bool {
     gateway.spec.gateway_class_name == CLASS && !is_proxys(&gateway.metadata)
 }
 
-/// Whether an object says that an HTTPProxy controls it.
+/// Whether an HTTPProxy controls an object.
 pub(crate) fn is_proxys(meta: &ObjectMeta) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     owners.any(|it| {
@@ -32,8 +32,8 @@ pub(crate) fn is_proxys(meta: &ObjectMeta) -> bool {
     })
 }
 
-/// The hostnames that a Gateway of our class names by its listeners, also one that says an HTTPProxy owns it: an
-/// owner reference can be removed later, and the generation does not change then. A wildcard stands for all.
+/// The hostnames of a Gateway's listeners. Gateways controlled by an HTTPProxy are included, because an owner
+/// reference can be removed later without a change of generation. A wildcard stands for all hostnames.
 pub(crate) fn hostnames(gateway: &Gateway) -> Vec<String> {
     let ours = gateway.spec.gateway_class_name == CLASS;
     if !ours || gateway.metadata.deletion_timestamp.is_some() {
@@ -56,7 +56,7 @@ pub(crate) fn named(route: &HttpRoute) -> Vec<String> {
     named.map(|it| it.to_ascii_lowercase()).collect()
 }
 
-/// Whether a Gateway has `hostname` by a route that names it under a wildcard listener.
+/// Whether a Gateway serves `hostname` because a route names it under a wildcard listener.
 pub(crate) fn by_route(gateway: &Gateway, route: &HttpRoute, hostname: &str) -> bool {
     let mut parents = route.spec.parent_refs.iter().flatten();
     let attached = route.metadata.namespace == gateway.metadata.namespace
@@ -74,7 +74,7 @@ pub(crate) fn covers(gateway: &Gateway, hostname: &str) -> bool {
     })
 }
 
-/// Whether a Gateway has named its hostnames since before `claimed`: only one that never changed surely has.
+/// Whether a Gateway has certainly had its hostnames since before `claimed`: only if its spec never changed.
 pub(crate) fn is_first(gateway: &Gateway, claimed: Option<&Time>) -> bool {
     let created = gateway.metadata.creation_timestamp.as_ref();
     is_plain(gateway)
@@ -84,7 +84,7 @@ pub(crate) fn is_first(gateway: &Gateway, claimed: Option<&Time>) -> bool {
             .is_some_and(|(created, claimed)| created.0 < claimed.0)
 }
 
-/// Says in the status of Gateways without an HTTPProxy which hostnames they do not get.
+/// The controller that reports, on Gateways without an HTTPProxy, the hostnames that they do not get.
 pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
     let run = office.clone();
     let within = Scope {
@@ -102,11 +102,11 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Gateway> {
     })
 }
 
-/// The objects that a gateway reports hostnames of that are in use, and what it says.
+/// The objects for which a gateway reports hostnames in use, and its message.
 fn refused(replica: &GatewayReplica) -> BTreeSet<(ObjectKey, String)> {
     let all = replica.spec.all_quarantined();
     all.filter_map(|(namespace, name, reason)| {
-        // Something else that is wrong with it, or with a route of its name, may come first.
+        // Another problem of the object, or of a route with its name, may come first.
         let parts = reason?.split("; ");
         let parts = parts.filter(|it| it.starts_with(reasons::HOSTNAME_IN_USE));
         let reason = parts.collect::<Vec<_>>().join("; ");
@@ -115,7 +115,7 @@ fn refused(replica: &GatewayReplica) -> BTreeSet<(ObjectKey, String)> {
     .collect()
 }
 
-/// Whether a gateway may leave out more of this object than it says.
+/// Whether a gateway may have omitted this object from its report.
 fn is_unsaid(replica: &GatewayReplica, key: &ObjectKey) -> bool {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let mut all = replica.spec.all_quarantined();
@@ -136,7 +136,7 @@ async fn reconcile(
     let replicas = cx.cache::<GatewayReplica>()?.list();
     let live = replicas.iter().filter(|it| office.replicas.live(it, now));
     let live: Vec<_> = live.collect();
-    // Listed without a reason, or perhaps not at all: what was said before stays.
+    // Listed without a reason, or possibly not at all: the previous status stays.
     let unsaid = live.iter().any(|it| is_unsaid(it, &key));
     let said = live.iter().flat_map(|it| refused(it));
     let reason = said
@@ -156,7 +156,7 @@ async fn reconcile(
     Ok(Action::Settled)
 }
 
-/// The status of a Gateway with hostnames that are in use, or that are no longer.
+/// The status of a Gateway with hostnames that are in use elsewhere, or not anymore.
 fn status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Value {
     let had = gateway.status.as_ref();
     let generation = gateway.metadata.generation;
@@ -164,7 +164,7 @@ fn status(gateway: &Gateway, reason: Option<&str>, now: Timestamp) -> Value {
         let had = had
             .and_then(|it| it.conditions.as_deref())
             .unwrap_or_default();
-        let message = "no gateway reports a hostname of it as in use any more";
+        let message = "no hostname is in use elsewhere anymore";
         let free = condition(
             had,
             ("Programmed", "Unknown", reasons::PENDING, message),

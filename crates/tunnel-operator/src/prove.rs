@@ -1,5 +1,5 @@
-//! Proves a tunnel: a fresh nonce through the public listener of every live gateway, for every hostname
-//! and every rule, all at once. What it shows is evidence; what follows from it is decided elsewhere.
+//! Proves a tunnel: sends a fresh nonce through the public listener of every live gateway, for every hostname
+//! and every rule, concurrently. This module returns the results; the decision is made elsewhere.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,8 +19,8 @@ use crate::evidence::{Ambiguity, ProbeFailure, ProbeResult, due, subject};
 use crate::verify::{hex, verify};
 use crate::world::{Observed, ObservedReplica};
 
-/// How long after a failed round the second one of a pass is tried: long enough for a gateway that is
-/// about to swap its table, too short for anybody to notice.
+/// Delay between a failed round and the retry within a pass: long enough for a gateway that is about to swap
+/// its table, too short to be noticed.
 const AGAIN: Duration = Duration::from_millis(60);
 
 /// Proves tunnels. Clones are the same.
@@ -30,7 +30,7 @@ pub(crate) struct TunnelProber {
     random: Arc<Mutex<fastrand::Rng>>,
 }
 
-/// One question, and who must have signed the answer.
+/// One probe request, and the expected signer of the response.
 struct Asked<'a> {
     world: &'a Observed,
     question: ProbeRequest,
@@ -48,7 +48,7 @@ struct Agent<'a> {
     backend: &'a Backend,
 }
 
-/// What one question showed.
+/// The result of one probe request.
 struct Shown {
     tunnel: Result<(), ProbeFailure>,
     origin: Option<bool>,
@@ -60,8 +60,8 @@ impl TunnelProber {
         Self { ask, random }
     }
 
-    /// Proves the tunnel of `world`. The first round that fails is followed by another at once: what has
-    /// just changed may be a moment away from working.
+    /// Proves the tunnel of `world`. A failed round is retried once at once, because a recent change may not
+    /// have reached every gateway yet.
     pub(crate) async fn prove(&self, world: &Observed, hostnames: &[String]) -> ProbeResult {
         let patience = patience(world.proxy.spec.proof_interval.0);
         let first = self.round(world, hostnames, patience).await;
@@ -69,7 +69,7 @@ impl TunnelProber {
             return first;
         }
         sleep(AGAIN).await;
-        // A gateway or an origin that is busy answers late rather than never.
+        // A busy gateway or origin responds late rather than never.
         let patience = if first.is_silent() || first.origin == Some(false) {
             2 * patience
         } else {
@@ -134,7 +134,7 @@ impl fmt::Debug for TunnelProber {
     }
 }
 
-/// The connectors that answered for themselves in `evidence`, by name.
+/// The connectors that returned a valid proof in `evidence`, by name.
 pub(crate) fn answered<'a>(world: &'a Observed, evidence: &ProbeResult) -> Vec<&'a str> {
     let signed = evidence.tunnel.is_ok();
     let all = world
@@ -195,7 +195,7 @@ fn agent(world: &Observed, rule: usize) -> Option<Agent<'_>> {
     })
 }
 
-/// The Connector that the answer must be about; none where there is no agent.
+/// The Connector that the proof must be about; empty if the backend has no agent.
 fn connector(world: &Observed, agent: Option<Agent<'_>>) -> ConnectorId {
     let namespace = world.proxy.metadata.namespace.clone();
     agent.map_or_else(ConnectorId::default, |agent| ConnectorId {
@@ -232,7 +232,7 @@ fn question(
     }
 }
 
-/// From the system: a nonce that could be guessed could be answered in advance.
+/// From the system's random source: a predictable nonce could be signed in advance.
 fn nonce() -> String {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the system has random bytes");
@@ -244,7 +244,7 @@ fn take(evidence: &mut ProbeResult, asked: &Asked<'_>, shown: Shown) {
         evidence.origin = Some(evidence.origin.unwrap_or(true) && reachable);
     }
     let Err(failure) = shown.tunnel else { return };
-    // What somebody said counts for more than that another said nothing.
+    // An explicit failure takes precedence over a timeout.
     let louder = failure.doubt != Some(Ambiguity::Silence) && evidence.leaves(Ambiguity::Silence);
     let certificate = [reasons::CERTIFICATE_MISSING, reasons::CERTIFICATE_INVALID];
     if asked.question.tls && certificate.contains(&failure.reason) {
@@ -256,7 +256,7 @@ fn take(evidence: &mut ProbeResult, asked: &Asked<'_>, shown: Shown) {
     }
 }
 
-/// A tunnel with a certificate needs a listener to show it on.
+/// A tunnel with a certificate needs a TLS listener.
 fn lacks_tls(world: &Observed, evidence: &mut ProbeResult) {
     let without = world.replicas.iter().find(|it| it.listen_tls.is_none());
     if let (Some(replica), Some(Ok(()))) = (without, &evidence.certificates) {
@@ -273,22 +273,22 @@ fn unanswered(error: ProbeError, asked: &Asked<'_>) -> ProbeFailure {
     match error {
         ProbeError::Unreachable => ProbeFailure::new(
             reasons::GATEWAY_UNREACHABLE,
-            format!("the listener of gateway {name} does not take connections"),
+            format!("gateway {name} does not accept connections on its listener"),
         ),
         ProbeError::TimedOut => ProbeFailure::new(
             reasons::PROOF_FAILED,
-            format!("gateway {name} did not answer in time"),
+            format!("gateway {name} did not respond in time"),
         )
         .with(Some(Ambiguity::Silence)),
         ProbeError::NoCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_MISSING,
             format!(
-                "gateway {name} has no certificate for {hostname}: does the Secret exist, of type kubernetes.io/tls?"
+                "gateway {name} has no certificate for {hostname}: check that the kubernetes.io/tls Secret exists"
             ),
         ),
         ProbeError::WrongCertificate => ProbeFailure::new(
             reasons::CERTIFICATE_INVALID,
-            format!("the certificate that gateway {name} shows is not one of {hostname}"),
+            format!("the certificate of gateway {name} is not valid for {hostname}"),
         ),
     }
 }
@@ -328,25 +328,25 @@ fn judged(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
             origin: None,
         },
         None => Shown {
-            tunnel: Err(refused("the answer is not a proof")),
+            tunnel: Err(refused("the response is not a proof")),
             origin: None,
         },
     }
 }
 
-/// What the gateway said instead of a proof.
+/// The result if the gateway returned an error instead of a proof.
 fn refusal(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
     let name = &asked.replica.name;
     let word = answer
         .reason
         .as_deref()
-        .unwrap_or("an answer without a reason");
-    let message = format!("gateway {name} answers {}: {word}", answer.status.as_u16());
+        .unwrap_or("no reason given");
+    let message = format!("gateway {name} responded with {}: {word}", answer.status.as_u16());
     let (reason, message) = match (word, asked.agent) {
         ("ConnectorOffline", _) => (reasons::CONNECTOR_OFFLINE, message),
         ("OriginTimeout", Some(agent)) => {
             let agent = agent.connector;
-            let message = format!("agent {agent:?} did not answer gateway {name} in time");
+            let message = format!("agent {agent:?} did not respond to gateway {name} in time");
             (reasons::CONNECTOR_OFFLINE, message)
         }
         ("OriginNotExposed", Some(agent)) => (reasons::ORIGIN_NOT_EXPOSED, not_exposed(agent)),
@@ -360,7 +360,7 @@ fn refusal(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
             (reasons::ORIGIN_UNREACHABLE, message)
         }
         ("OriginUnreachable", None) => {
-            // Nobody signs for an origin that the gateway dials itself.
+            // An origin that the gateway dials itself has no agent to sign a proof.
             return Shown {
                 tunnel: Ok(()),
                 origin: Some(false),
@@ -369,7 +369,8 @@ fn refusal(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
         _ => (reasons::PROOF_FAILED, message),
     };
     let doubt = match word {
-        // It may be busy or far away: it is asked once more, for longer where the interval of proofs is short.
+        // The agent may be busy or far away: it is probed once more, with a longer timeout if the proof
+        // interval is short.
         "OriginTimeout" => Some(Ambiguity::Silence),
         _ if answer.status == http::StatusCode::NOT_FOUND => Some(Ambiguity::Unknown),
         _ => None,
@@ -380,41 +381,42 @@ fn refusal(answer: &ProbeResponse, asked: &Asked<'_>) -> Shown {
     }
 }
 
-/// Whether a gateway speaks the protocol of before: it lists no relays. An older definition of GatewayReplica
-/// drops those of a new one, so this does not tell which of the two is old.
+/// Whether a gateway runs the previous protocol: it lists no relays. An older CRD drops the relays of a newer
+/// gateway, so this does not tell which of the two is old.
 fn is_older(asked: &Asked<'_>) -> bool {
     asked.replica.relays.is_none()
 }
 
 fn older(asked: &Asked<'_>) -> String {
     format!(
-        "gateway {} or its definition is older than this operator; upgrade both",
+        "gateway {} or its CRD is older than this operator; upgrade both",
         asked.replica.name
     )
 }
 
-/// The agent registered another Connector: this one states a key that was copied.
+/// The agent registered another Connector: this one has a copied key.
 fn not_its_own(agent: Agent<'_>) -> String {
     let name = agent.connector;
     format!(
-        "the agent behind Connector {name:?} refuses it; delete this Connector or run \
+        "the agent with the key of Connector {name:?} rejects it; delete this Connector or run \
          `aplomb connect PORT --name {name}`"
     )
 }
 
-/// The gateway may not dial the backend.
+/// The gateway is not allowed to dial the backend.
 fn not_open(asked: &Asked<'_>) -> String {
     let (rule, class) = (
         asked.question.rule,
         &asked.world.proxy.spec.connector_class_name,
     );
     format!(
-        "gateways may not dial the backend of rule {rule}: its address has to be in spec.backendNetworks of \
+        "gateways may not dial the backend of rule {rule}: add its network to spec.backendNetworks of \
          ConnectorClass {class}"
     )
 }
 
-/// The flag that the agent lacks. It is the same through every gateway, so none is named.
+/// The agent does not expose the target. The message is the same through every gateway, so no gateway is
+/// named.
 fn not_exposed(agent: Agent<'_>) -> String {
     let (name, target) = (agent.connector, target(agent.backend).unwrap_or_default());
     format!("agent {name:?} does not expose {target}; restart it with --expose {target}")

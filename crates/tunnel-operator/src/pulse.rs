@@ -1,7 +1,6 @@
-//! Heartbeats, timed by the clock of the one who hears them. A `renewTime` is compared only with
-//! itself: whether it changed, never how old it is, so that no clock of an agent or a gateway matters.
-//!
-//! Remembers and measures; what silence means is for `liveness` and for the prover to say.
+//! Heartbeats, timed by the clock of this process. A `renewTime` is only checked for changes, never for age,
+//! so that the clocks of agents and gateways do not matter.
+//! | This module records heartbeats; `liveness` and the prober decide what missing ones mean.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,18 +15,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 use tokio::time::Instant;
 
-/// How long silence is forgiven at most after a time in which nothing could be heard, and half a lease
-/// in any case: those who could not renew meanwhile need a moment to do so.
+/// Maximum extension of deadlines after a time in which this process could not see heartbeats. Half a lease
+/// at least, because agents that could not renew meanwhile need time to do so.
 const FORGIVEN: Duration = Duration::from_secs(30);
 
-/// What of an object says that somebody is alive.
+/// The heartbeat in an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
-    /// When it was renewed, by the clock of whoever did. Compared only with itself.
+    /// When it was renewed, by the writer's clock. Only compared with other values of the same object.
     pub(crate) renewed: Option<Timestamp>,
-    /// How long that is good for.
+    /// How long it is valid.
     pub(crate) lease: Duration,
-    /// Who holds it; nobody after a release.
+    /// The holder; empty after a release.
     pub(crate) holder: Option<String>,
 }
 
@@ -36,8 +35,7 @@ pub(crate) trait HasHeartbeat: View {
     fn beat(&self) -> Heartbeat;
 }
 
-/// What is read of a Lease. There are many more Leases in a cluster than Connectors, so each of them
-/// costs as little as it can.
+/// The fields read of a Lease. Clusters have many more Leases than Connectors, so this view is kept small.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct LeaseView {
     pub(crate) metadata: ViewMeta,
@@ -107,45 +105,42 @@ fn seconds(seconds: i32) -> Duration {
 /// The last heartbeat of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeartbeatRecord {
-    /// When it was heard, by our clock.
+    /// When it was seen, by our clock.
     pub(crate) at: Instant,
-    /// What it said.
+    /// The heartbeat.
     pub(crate) beat: Heartbeat,
-    /// It was there already when we first looked, and has not changed since.
+    /// It existed before the first observation and has not changed since.
     pub(crate) first: bool,
-    /// Until when silence is forgiven.
+    /// Extended deadline.
     forgiven: Option<Instant>,
     uid: String,
     version: ResourceVersion,
 }
 
 impl HeartbeatRecord {
-    /// Until when it counts as alive if nothing is heard.
+    /// When it expires without another heartbeat.
     pub(crate) fn until(&self) -> Instant {
         let until = self.at + self.beat.lease;
         self.forgiven.map_or(until, |forgiven| forgiven.max(until))
     }
 
-    /// A watch that lags behind a read shows heartbeats again that were heard already.
+    /// A watch that lags behind a read returns heartbeats that were already recorded.
     fn is_newer_than(&self, version: &ResourceVersion) -> bool {
         self.version != *version && self.version.includes(version) == Some(true)
     }
 }
 
-/// The heartbeats of the objects of one kind. Clones are the same.
+/// The heartbeats of the objects of one kind. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeartbeatTracker(Arc<Mutex<BTreeMap<ObjectKey, HeartbeatRecord>>>);
 
 impl HeartbeatTracker {
-    /// Takes note of an object as it is now; any number of times. For lenses, which hear of every
-    /// change, and for those who read a cache, which holds what was there before the first change.
-    ///
-    /// What is seen for the first time counts as renewed at this moment, since when it was renewed
-    /// only its own clock knows. It can be wrong by one lease at most: what is dead stays alive for
-    /// so long after a start, and nothing alive is ever taken for dead.
-    ///
-    /// `true` if this is more than one heartbeat among many: the first that is heard of it, or a sign of
-    /// life of one that counted as dead.
+    /// Records the current state of an object; may be repeated. Called by predicates, which see every change,
+    /// and by readers of a cache, which has objects from before the first change.
+    /// | An object seen for the first time counts as renewed now, because the age of its heartbeat depends on
+    /// the writer's clock. The error is at most one lease: after a restart a dead object stays alive that
+    /// long, and a live one is never taken for dead.
+    /// | Returns `true` for the first heartbeat of an object, and for one that had expired.
     pub(crate) fn hear(&self, object: &impl HasHeartbeat) -> bool {
         let (meta, beat) = (object.meta(), object.beat());
         let (key, now) = (meta.key(), Instant::now());
@@ -177,8 +172,8 @@ impl HeartbeatTracker {
         true
     }
 
-    /// For [`aplomb::Lens::comparing`]: takes note of `new`, and whether it is one heartbeat among many
-    /// and nothing else.
+    /// For [`aplomb::Predicate::comparing`]: records `new` and returns whether nothing but a routine
+    /// heartbeat changed.
     pub(crate) fn only_beats<T: HasHeartbeat>(&self, old: &T, new: &T) -> bool {
         let news = self.hear(new);
         let (old, new) = (old.beat(), new.beat());
@@ -190,8 +185,8 @@ impl HeartbeatTracker {
         self.lock().get(key).cloned()
     }
 
-    /// Whether a gateway is alive at `now`. One that was there before us has half a lease to be heard of:
-    /// it renews three times in one, and a dead one must not stand in the way of the others for longer.
+    /// Whether a gateway is alive at `now`. One that existed before this process has half a lease to renew:
+    /// it renews three times per lease, and a dead one must not delay the others for longer.
     pub(crate) fn live(&self, replica: &GatewayReplica, now: Instant) -> bool {
         self.hear(replica);
         let seen = self.seen(&View::meta(replica).key());
@@ -201,22 +196,22 @@ impl HeartbeatTracker {
         })
     }
 
-    /// When the next of those alive at `now` will count as dead if nothing is heard of it.
+    /// When the next of those alive at `now` expires without another heartbeat.
     pub(crate) fn next_expiry(&self, now: Instant) -> Option<Instant> {
         let all = self.lock();
         let ends = all.values().map(HeartbeatRecord::until);
         ends.filter(|until| *until > now).min()
     }
 
-    /// Whether `key` still renews cannot be told just now: the server does not answer, or its watch is
-    /// down. Silence says nothing until a while after.
+    /// Extends the deadline of `key` because its heartbeats cannot be seen: the API server does not respond,
+    /// or the watch is down.
     pub(crate) fn forgive(&self, key: &ObjectKey) {
         if let Some(seen) = self.lock().get_mut(key) {
             seen.forgiven = Some(Instant::now() + FORGIVEN.min(seen.beat.lease / 2));
         }
     }
 
-    /// Lets go of an object that is gone.
+    /// Drops the state of a deleted object.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
@@ -258,7 +253,7 @@ mod tests {
         pulses.hear(&beats[1]);
         advance(S(10)).await;
         assert!(pulses.only_beats(&beats[1], &beats[2]));
-        let seen = pulses.seen(&key()).expect("heard");
+        let seen = pulses.seen(&key()).expect("recorded");
         assert_eq!((seen.at, seen.first), (began + S(10), false));
         assert_eq!(seen.until(), began + S(40));
     }
@@ -269,7 +264,7 @@ mod tests {
         pulses.hear(&lease("00:00:00", "a"));
         advance(S(20)).await;
         pulses.hear(&lease("00:00:00", "a"));
-        let seen = pulses.seen(&key()).expect("heard");
+        let seen = pulses.seen(&key()).expect("recorded");
         assert_eq!((seen.at, seen.first), (began, true));
     }
 
@@ -285,7 +280,7 @@ mod tests {
         }
         advance(S(20)).await;
         assert!(!pulses.hear(&beats[0]));
-        assert_eq!(pulses.seen(&key()).expect("heard").at, began);
+        assert_eq!(pulses.seen(&key()).expect("recorded").at, began);
     }
 
     #[tokio::test(start_paused = true)]
@@ -294,7 +289,7 @@ mod tests {
         let (held, other) = (lease("00:00:00", "a"), lease("00:00:10", "b"));
         assert!(!pulses.only_beats(&held, &other));
         assert!(!pulses.only_beats(&other, &lease("00:00:10", "")));
-        assert_eq!(pulses.seen(&key()).expect("heard").beat.holder, None);
+        assert_eq!(pulses.seen(&key()).expect("recorded").beat.holder, None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-//! What the children of a tunnel say in their own status, as the Gateway API asks of whoever
-//! serves a class. Pure; times stay as they are while nothing turns.
+//! The status of a tunnel's children, as the Gateway API requires of a class's controller. Pure; transition
+//! times change only with the status.
 
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{CONTROLLER, HttpProxy};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::world::{Observed, Said, Standing};
 
-/// Whether an object is a child of this tunnel, and not one of the same name that somebody else made.
+/// Whether an object is a child of this tunnel, and not an unrelated one with the same name.
 pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     let controller = owners.find(|it| it.controller == Some(true));

@@ -1,6 +1,6 @@
-//! Takes away what nobody takes away otherwise: claims on hostnames whose HTTPProxy is gone, and the
-//! records of gateways that died. Before anything is deleted the server itself is asked, so that no
-//! cache that lags behind decides; and only what was read is deleted.
+//! Garbage collection: claims on hostnames whose HTTPProxy was deleted, and records of dead gateways. Before
+//! a deletion the object is read from the API server, so that a stale cache deletes nothing, and the deletion
+//! is conditional on the version that was read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::pulse::HeartbeatTracker;
 
 /// The index of claims by the UID of their claimant.
 const CLAIMANT: &str = "claimant";
-/// How long a gateway must have been dead until its record goes: long enough for a person to see it.
+/// How long a gateway must have been dead before its record is deleted: long enough for a person to see it.
 const DEAD: Duration = Duration::from_secs(600);
-/// How long the server may take to show a gateway that was not heard of.
+/// Timeout of the read of a late gateway.
 const LOOK: Duration = Duration::from_millis(1_500);
 
-/// Deletes claims whose claimant is gone. A UID never comes back, so one that the server does not know
-/// leaves nothing to wait for.
+/// Deletes claims whose claimant is gone. UIDs are never reused, so a claimant that does not exist on the
+/// server will not return.
 pub(crate) fn claims() -> Controller<HostnameClaim> {
     Controller::new(
         "aplomb-claims",
@@ -33,7 +33,7 @@ pub(crate) fn claims() -> Controller<HostnameClaim> {
     })
     .watches::<HttpProxy>(
         Scope::default(),
-        // Whatever else changes of an HTTPProxy, it is there.
+        // Only the existence of an HTTPProxy matters here.
         Predicate::comparing(|_, _| true),
         |proxy, claims| {
             let claims = claims.by(CLAIMANT, View::meta(proxy).uid);
@@ -56,7 +56,7 @@ async fn sweep_claim(claim: &HostnameClaim, cx: &Context<HostnameClaim>) -> Resu
     Ok(Action::Settled)
 }
 
-/// Whether the server knows the claimant of a claim.
+/// Whether the claimant of a claim exists on the API server.
 pub(crate) async fn is_there(client: &kube::Client, claimant: &Claimant) -> Result<bool> {
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &claimant.namespace);
     let found = proxies.get_metadata_opt(&claimant.name).await;
@@ -64,8 +64,8 @@ pub(crate) async fn is_there(client: &kube::Client, claimant: &Claimant) -> Resu
     Ok(found.is_some_and(|it| it.metadata.uid.as_deref() == Some(&claimant.uid)))
 }
 
-/// Deletes the records of gateways that died. And looks at the server for one that is not heard of
-/// before it counts as dead: a watch that is dead without anybody's knowing it is silent too.
+/// Deletes the records of dead gateways. Also reads a late gateway from the API server before it counts as
+/// dead, because a broken watch shows no heartbeats either.
 pub(crate) fn replicas(office: &TunnelContext) -> Controller<GatewayReplica> {
     let (run, heard) = (office.replicas.clone(), office.replicas.clone());
     let gone = office.clone();
@@ -101,20 +101,21 @@ async fn watch_over(
     match stage(pulses, &key) {
         Stage::Alive(wait) | Stage::Late(wait) | Stage::Dead(wait) => Ok(Action::Recheck(wait)),
         Stage::Over => {
-            // As it was read: one that has renewed meanwhile is a conflict, and is looked at again.
+            // Conditional on the version that was read: if it has renewed since, this is a conflict and is
+            // retried.
             cx.delete::<GatewayReplica>(&key).await?;
             Ok(Action::Settled)
         }
     }
 }
 
-/// How far it is with a gateway, and for how long.
+/// The stage of a gateway, and for how long it lasts.
 enum Stage {
     Alive(Duration),
-    /// It has not renewed when it should have.
+    /// It has missed a renewal.
     Late(Duration),
     Dead(Duration),
-    /// It has been dead for long enough.
+    /// It has been dead long enough.
     Over,
 }
 
@@ -143,7 +144,7 @@ async fn look(cx: &Context<GatewayReplica>, key: &ObjectKey, pulses: &HeartbeatT
             pulses.hear(&replica);
         }
         Ok(Ok(None)) => {}
-        // One that is dead already is not brought back by our not being able to ask.
+        // A failed read does not bring a dead gateway back.
         Ok(Err(_)) | Err(_) if matches!(stage(pulses, key), Stage::Late(_)) => pulses.forgive(key),
         Ok(Err(_)) | Err(_) => {}
     }

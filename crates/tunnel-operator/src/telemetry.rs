@@ -1,4 +1,4 @@
-//! What the operator counts. Every metric name of it stands here, and nothing else touches a metric.
+//! Metrics of the operator. All metric names are defined here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,12 +17,12 @@ use tracing::{debug, info};
 
 use crate::evidence::ProbeResult;
 
-/// From a write to the patience of a person.
+/// From one write to the patience of a user.
 const STAGES: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0,
 ];
 
-/// Every metric of the operator. Clones share them.
+/// The metrics of the operator. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub struct TunnelMetrics(Arc<Mutex<Ledger>>);
 
@@ -32,14 +32,14 @@ struct Ledger {
     ready: BTreeMap<ObjectKey, (bool, String)>,
     /// How long each stage took, from the moment the spec was first seen.
     stages: BTreeMap<&'static str, Histogram>,
-    /// Rounds of proofs, by what came of them.
+    /// Rounds of proofs, by outcome.
     proofs: BTreeMap<&'static str, u64>,
-    /// The right to act: without it somebody else knows better.
+    /// Set while this replica leads. A standby exports nothing.
     fence: Option<Fence>,
 }
 
 impl TunnelMetrics {
-    /// A round of proofs ended.
+    /// Records the end of a round of proofs.
     pub(crate) fn proof(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
@@ -48,10 +48,10 @@ impl TunnelMetrics {
             None => "Incomplete",
         };
         *self.lock().proofs.entry(word).or_default() += 1;
-        debug!(tunnel = %key, outcome = word, "Asked every gateway for a proof");
+        debug!(tunnel = %key, outcome = word, "Probed tunnel through every gateway");
     }
 
-    /// A pass over a tunnel ended: what its timeline was and is, and whether it is ready.
+    /// Records the end of a pass: the old and new timeline, and whether the tunnel is ready.
     pub(crate) fn seen(
         &self,
         key: &ObjectKey,
@@ -67,7 +67,7 @@ impl TunnelMetrics {
                 .or_insert_with(|| Histogram::new(STAGES))
                 .observe(took);
             if stage == "proven" {
-                info!(tunnel = %key, seconds = took, "Proved a tunnel");
+                info!(tunnel = %key, seconds = took, "Tunnel proven");
             }
         }
         ledger
@@ -75,7 +75,7 @@ impl TunnelMetrics {
             .insert(key.clone(), (ready.0, ready.1.to_owned()));
     }
 
-    /// A tunnel is gone.
+    /// Drops the state of a deleted tunnel.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }
@@ -90,10 +90,10 @@ impl TunnelMetrics {
     }
 }
 
-/// When a stage was reached.
+/// Reads the time at which a stage was reached.
 type Reached = fn(&TunnelTimeline) -> Option<&MicroTime>;
 
-/// The stages that `new` has reached and `old` had not, with the seconds since the first.
+/// The stages that `new` has reached and `old` had not, with the seconds since the spec was first seen.
 fn reached(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
     let old = old.filter(|old| old.generation == new.generation);
     let stages: [(&str, Reached); 4] = [
@@ -132,13 +132,13 @@ impl Collector for TunnelMetrics {
                 .encode_family(&labels)?
                 .encode_gauge(&i64::from(*ready))?;
         }
-        let help = "Seconds from a spec being first seen to each stage of its tunnel";
+        let help = "Seconds from the first sight of a spec to each stage of its tunnel";
         let name = "aplomb_tunnel_stage_seconds";
         let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (stage, histogram) in &ledger.stages {
             histogram.encode(shown.encode_family(&[("stage", *stage)])?)?;
         }
-        let help = "Rounds of proofs, by what came of them";
+        let help = "Rounds of proofs, by outcome";
         let mut shown =
             encoder.encode_descriptor("aplomb_tunnel_proofs", help, None, MetricType::Counter)?;
         for (outcome, count) in &ledger.proofs {

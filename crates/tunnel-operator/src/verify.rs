@@ -1,34 +1,34 @@
-//! Whether a proof is one: of this nonce, this tunnel as it is now, this Connector, this life of the agent,
-//! through this gateway, signed with the key that the Connector names. Pure.
+//! Verifies a proof: this nonce, the current state of this tunnel, this Connector, this agent session,
+//! through this gateway, signed with the Connector's key. Pure.
 
 use aplomb_api::wire::{OriginState, Proof, ProofStatement};
 use iroh_base::{PublicKey, Signature};
 
-/// Why a proof is none.
+/// Why a proof is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofRejection {
-    /// It is about something else: an older nonce, another tunnel, generation, Connector or session.
+    /// It is about something else: an older nonce, or another tunnel, generation, Connector or session.
     OtherStatement,
-    /// It came through another gateway than the one that was asked.
+    /// It came through another gateway than the one that was probed.
     OtherGateway,
-    /// The key did not sign it.
+    /// The signature does not match the key.
     NotSigned,
 }
 
 impl ProofRejection {
-    /// For people.
+    /// The message for the condition.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::OtherStatement => {
-                "the answer is about another nonce, tunnel, generation, Connector or session"
+                "the proof is about another nonce, tunnel, generation, Connector or session"
             }
-            Self::OtherGateway => "the answer came through another gateway",
-            Self::NotSigned => "the answer is not signed with the connector's key",
+            Self::OtherGateway => "the proof came through another gateway",
+            Self::NotSigned => "the proof is not signed with the connector's key",
         }
     }
 }
 
-/// Checks `proof` as the answer to `asked`, and says what it says of the origin.
+/// Checks `proof` against the statement in `asked`, and returns the origin state that it contains.
 pub(crate) fn verify(
     proof: &Proof,
     asked: &ProofStatement,
@@ -53,12 +53,12 @@ pub(crate) fn verify(
     }
 }
 
-/// Bytes as hex.
+/// Encodes bytes as hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Exactly `N` bytes from hex.
+/// Decodes exactly `N` bytes from hex.
 fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
     if hex.len() != 2 * N || !hex.is_ascii() {
         return None;

@@ -1,4 +1,4 @@
-//! The step that a judgement can ask for: a look at the Lease on the server itself.
+//! The only step of a decision: reading the Lease from the API server.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use tokio::time::timeout;
 
 use crate::pulse::HeartbeatTracker;
 
-/// How long the server may take. Together with the lease it is what a dead agent can go unnoticed.
+/// Timeout of the read. Together with the lease duration it bounds how long a dead agent goes unnoticed.
 const LOOK: Duration = Duration::from_millis(1_500);
 
-/// Reads the Lease before silence is believed: a watch that is dead without anybody's knowing it is
-/// silent too. Where the server does not answer, silence says nothing.
+/// Reads the Lease before the connector is reported offline, because a broken watch shows no heartbeats
+/// either. If the API server does not respond, the deadline is extended.
 pub(crate) async fn confirm(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(cx.client(), namespace);

@@ -1,5 +1,5 @@
-//! The wiring of the Connector: which kinds are watched, through which lens, and what runs when one
-//! changes. A heartbeat is taken note of in the lens and costs no run.
+//! Wiring of the Connector controller: which kinds are watched, through which predicates, and what they
+//! trigger. The predicate records heartbeats without triggering a reconcile.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
     gateways(controller, office)
 }
 
-/// Who is registered concerns every connector; who is lost, those that are named.
+/// Registered gateways affect every connector; lost sessions affect the connectors they name.
 fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Controller<Connector> {
     let within = Scope {
         namespace: Some(office.namespace.to_string()),
@@ -73,7 +73,7 @@ fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Contro
         )
 }
 
-/// What of a Connector matters: what is asked of it, and what its agent says of itself.
+/// The fields of a Connector that matter: its spec and what its agent reports.
 fn same(old: &Connector, new: &Connector) -> bool {
     let details = |it: &Connector| {
         let status = it.status.as_ref();
@@ -82,7 +82,7 @@ fn same(old: &Connector, new: &Connector) -> bool {
     old.metadata.generation == new.metadata.generation && details(old) == details(new)
 }
 
-/// The Connector that a Lease is of: one of its own name that owns it.
+/// The Connector of a Lease: it has the same name and owns the Lease.
 fn connector_of(lease: &LeaseView) -> Option<ObjectKey> {
     let meta = lease.meta();
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());

@@ -1,5 +1,5 @@
-//! From a [`Observed`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
-//! nothing new writes nothing.
+//! Turns an [`Observed`] into a [`Plan`]. Pure: the same input gives the same result, so that a pass without
+//! news writes nothing.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use super::{ConnectorStatusUpdate, Observed, Plan, ProofDemand, Words};
 use crate::liveness::{LivenessDecision, judge};
 
-/// Why it is ready.
+/// The reason of `Ready` when it is true.
 const ONLINE: &str = "Online";
 
-/// What to say of a Connector, or to ask before.
+/// Decides the status of a Connector, or that its Lease must be read first.
 pub(crate) fn decide(world: &Observed) -> Plan {
     let judgement = judge(&world.signs);
     let turned = world.signs.was != Some(judgement.online);
@@ -56,7 +56,7 @@ fn wish(judgement: &LivenessDecision) -> ProofDemand {
     }
 }
 
-/// Its class, if we serve it.
+/// Its class, if this controller serves it.
 fn ours(world: &Observed) -> Option<&ConnectorClassSpec> {
     let class = world.class.as_ref();
     class.filter(|class| class.controller_name == CONTROLLER)
@@ -74,14 +74,14 @@ fn accepted(world: &Observed) -> Condition {
     let mut relays = ours(world).into_iter().flat_map(|class| &class.relays);
     if let Some(relay) = relays.find(|relay| !is_url(relay)) {
         let message = format!(
-            "relay {relay:?} of ConnectorClass {name} is not a URL: write it like \
+            "relay {relay:?} of ConnectorClass {name} is not a URL: use a form like \
              https://relay.example.com"
         );
         return Condition::no(conditions::ACCEPTED, reasons::INVALID_RELAY, message);
     }
     match &world.class {
         Some(_) if ours(world).is_some() => {
-            let message = format!("of the class {name}");
+            let message = format!("accepted by ConnectorClass {name}");
             Condition::yes(conditions::ACCEPTED, reasons::ACCEPTED, message)
         }
         Some(class) => no(format!(
@@ -90,12 +90,12 @@ fn accepted(world: &Observed) -> Condition {
             class.controller_name
         )),
         None => no(format!(
-            "there is no ConnectorClass {name}: create it, or correct spec.connectorClassName"
+            "ConnectorClass {name} does not exist: create it or correct spec.connectorClassName"
         )),
     }
 }
 
-/// Whether agents and gateways can read the URL of a relay: the schema takes some that they cannot.
+/// Whether agents and gateways can parse the URL of a relay. The schema accepts some that they cannot.
 fn is_url(relay: &str) -> bool {
     relay.parse::<RelayUrl>().is_ok()
 }
@@ -103,18 +103,18 @@ fn is_url(relay: &str) -> bool {
 fn online(world: &Observed, judgement: &LivenessDecision) -> Condition {
     let lease = world.signs.duration.as_secs();
     let message = match judgement.reason {
-        reasons::RENEWED => "its agent renews its lease".to_owned(),
+        reasons::RENEWED => "the agent renews its lease".to_owned(),
         reasons::SESSION_ALIVE => {
-            "its agent does not renew its lease, but answers through its tunnels".to_owned()
+            "the agent does not renew its lease but responds through its tunnels".to_owned()
         }
-        reasons::RELEASED => "its agent was stopped: start it again to bring it back".to_owned(),
+        reasons::RELEASED => "the agent was stopped: start it again".to_owned(),
         reasons::SESSION_LOST => {
-            "no gateway reaches its agent: see whether it runs, and whether UDP gets through"
+            "no gateway can reach the agent: check that it runs and that UDP is not blocked"
                 .to_owned()
         }
-        reasons::NEVER_SEEN => "no agent has been heard of: start one for it".to_owned(),
+        reasons::NEVER_SEEN => "no agent has connected yet: start one with `aplomb connect`".to_owned(),
         _ => format!(
-            "nothing was heard of its agent for {lease} s: see whether it runs and reaches the API server"
+            "no heartbeat for {lease} s: check that the agent runs and reaches the API server"
         ),
     };
     match judgement.online {
@@ -132,13 +132,13 @@ fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -
         }
         (ConditionStatus::True, false, _) => no(
             reasons::CONNECTOR_NOT_REGISTERED,
-            "no agent has said how it is reached: start one for it",
+            "no agent has registered its addresses: start one with `aplomb connect`",
         ),
         (ConditionStatus::True, true, false) => {
             no(judgement.reason, &online(world, judgement).message)
         }
         (ConditionStatus::True, true, true) => {
-            Condition::yes(conditions::READY, ONLINE, "its agent can be reached")
+            Condition::yes(conditions::READY, ONLINE, "the agent is online")
         }
     }
 }
@@ -153,7 +153,8 @@ fn note(judgement: &LivenessDecision, message: &str) -> EventNote {
     }
 }
 
-/// Times and the heartbeat are those of the last turn: anything newer would make every pass write.
+/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would
+/// write.
 fn status(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
     let class = ours(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {
@@ -195,7 +196,7 @@ fn turn(said: &mut ConnectorStatusUpdate, world: &Observed, judgement: &Liveness
         (!judgement.online && said.last_seen.is_some()).then(|| whole(world.clock));
 }
 
-/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
+/// Kubernetes stores whole seconds; a fraction would differ from the stored value.
 fn whole(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }

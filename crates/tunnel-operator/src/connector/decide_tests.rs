@@ -1,4 +1,4 @@
-//! What is said of a Connector, and when nothing new is.
+//! Tests of the decision about a Connector.
 
 use aplomb::conditions::ConditionStatus;
 use aplomb_api::tunnel::{ConnectionDetails, ConnectorStatus};
@@ -49,13 +49,13 @@ fn world(was: Option<bool>, silent: Duration) -> Observed {
 fn said(world: &Observed) -> Words {
     match decide(world) {
         Plan::Say(words) => *words,
-        other => panic!("nothing is said: {other:?}"),
+        other => panic!("no status to write: {other:?}"),
     }
 }
 
 fn of<'a>(words: &'a Words, kind: &str) -> &'a Condition {
     let found = words.conditions.iter().find(|it| it.kind == kind);
-    found.expect("it is said")
+    found.expect("condition is set")
 }
 
 #[tokio::test(start_paused = true)]

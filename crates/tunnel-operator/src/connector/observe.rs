@@ -1,5 +1,5 @@
-//! Gathers everything a judgement needs into one [`Observed`]: from the caches, and from what was heard
-//! and when. Makes no call.
+//! Collects the inputs of a decision in one [`Observed`], from the caches and the recorded heartbeats. Makes
+//! no call.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,15 +14,16 @@ use crate::liveness::{LeaseSignal, LivenessSignals};
 use crate::office::TunnelContext;
 use crate::pulse::{HeartbeatRecord, LeaseView};
 
-/// A judgement is due when a Lease is over, and comes later than this only if something held us up.
+/// A decision is due when a Lease expires. A delay beyond this means that the process was suspended or not
+/// leading.
 const OVERDUE: Duration = Duration::from_secs(2);
 
-/// Since when each connector is without a session at every gateway, and which life of its agent.
+/// Since when each connector has had no session at any gateway, and the agent session that was lost.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionLosses(Arc<Mutex<BTreeMap<ObjectKey, (String, Instant)>>>);
 
 impl SessionLosses {
-    /// Since when; `session` is the one that is lost now, if it is.
+    /// Since when the sessions are lost; `session` is the agent session that is lost now, if any.
     fn since(&self, key: &ObjectKey, session: Option<&str>, now: Instant) -> Option<Instant> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(session) = session else {
@@ -38,14 +39,14 @@ impl SessionLosses {
         Some(lost.1)
     }
 
-    /// Lets go of a connector that is gone.
+    /// Drops the entry of a deleted connector.
     pub(crate) fn forget(&self, key: &ObjectKey) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.remove(key);
     }
 }
 
-/// What is looked at.
+/// Builds an [`Observed`] from these.
 pub(crate) struct Observer<'a> {
     pub(crate) connector: &'a Connector,
     pub(crate) cx: &'a Context<Connector>,
@@ -55,10 +56,10 @@ pub(crate) struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// The world as it is now.
+    /// The current inputs.
     ///
     /// # Errors
-    /// A cache is missing, which is a defect of the wiring.
+    /// A cache is missing, which is a bug in the wiring.
     pub(crate) fn observe(&self, confirmed: bool) -> Result<Observed> {
         let now = Instant::now();
         let spec = &self.connector.spec;
@@ -97,7 +98,8 @@ impl Observer<'_> {
         })
     }
 
-    /// What was last heard of its Lease. One that somebody deleted is good for as long as it was.
+    /// The last heartbeat seen on its Lease. If the Lease was deleted, the heartbeat stays valid until it
+    /// expires.
     fn lease(&self) -> Result<Option<HeartbeatRecord>> {
         let lease = self.cx.cache::<LeaseView>()?.get(self.key);
         let uid = View::meta(self.connector).uid;
@@ -108,7 +110,7 @@ impl Observer<'_> {
         Ok(self.office.leases.seen(self.key))
     }
 
-    /// As the agent has promised to renew, or as it is asked to.
+    /// The lease duration that the agent set, or the one that its class requests.
     fn duration(&self, seen: Option<&HeartbeatRecord>) -> Duration {
         let asked = u64::try_from(self.connector.spec.lease_duration_seconds).unwrap_or_default();
         let promised = seen.map(|seen| seen.beat.lease);
@@ -126,8 +128,7 @@ impl Observer<'_> {
         Ok(ids)
     }
 
-    /// Of the gateways that are alive: how many there are, and how many have no session to this life of
-    /// the agent.
+    /// The number of live gateways, and how many of them have no session to the registered agent session.
     fn sessions(&self, status: &ConnectorStatus, now: Instant) -> Result<(usize, usize)> {
         let session = session(status);
         let replicas = self.cx.cache::<GatewayReplica>()?.list();
@@ -146,21 +147,21 @@ impl Observer<'_> {
     }
 }
 
-/// The life of the agent that is registered.
+/// The session id of the registered agent.
 fn session(status: &ConnectorStatus) -> Option<&str> {
     let details = status.connection_details.as_ref();
     details.map(|details| details.session.as_str())
 }
 
-/// Whether it was online, as last said.
+/// Whether the status reports it online.
 fn was(status: &ConnectorStatus) -> Option<bool> {
     let online = status.conditions.iter();
     let online = online.filter(|it| it.type_ == conditions::ONLINE);
     online.map(|it| it.status == "True").next()
 }
 
-/// A heartbeat that has not changed since the connector went offline, before this process began, is no
-/// sign of life: to take it for one would bring back every dead connector at each start.
+/// A heartbeat that has not changed since the connector went offline, before this process started, does not
+/// count. Otherwise every restart would bring all dead connectors back online.
 fn sign(seen: &HeartbeatRecord, status: &ConnectorStatus) -> LeaseSignal {
     let then = status.lease_ref.as_ref();
     let then = then.and_then(|lease| lease.renew_time.as_ref());

@@ -1,5 +1,5 @@
-//! What can be said of a tunnel, condition by condition. A condition that does not apply is absent; one
-//! that cannot be told is Unknown; none is ever True by default.
+//! Computes the conditions of a tunnel. A condition that does not apply is absent; one that cannot be
+//! determined is Unknown; none is True by default.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, RECONCILING};
@@ -12,11 +12,11 @@ use super::revisions::{CONNECTOR, passed, revisions};
 use crate::evidence::{ProbeResult, subject};
 use crate::world::{ChildrenState, Observed, ObservedConnector};
 
-/// What follows from a world, before it is said.
+/// What the observed state of a tunnel implies, before it becomes conditions.
 pub(super) struct TunnelAssessment<'a> {
     pub(super) world: &'a Observed,
     pub(super) held: &'a HostnameClaims,
-    /// What the gateways must have seen.
+    /// The revisions that gateways must acknowledge.
     pub(super) revisions: Vec<ChildRevision>,
     pub(super) programmed: Condition,
     pub(super) metadata: Option<Condition>,
@@ -41,7 +41,7 @@ impl<'a> TunnelAssessment<'a> {
         self.programmed.status == ConditionStatus::True
     }
 
-    /// Whether gateways still have to acknowledge something.
+    /// Whether gateways still have to acknowledge a revision.
     pub(super) fn waiting(&self) -> bool {
         let metadata = self.metadata.as_ref();
         let lacks = |it: &Condition| it.status != ConditionStatus::True && !is_about_relay(it);
@@ -58,12 +58,12 @@ impl<'a> TunnelAssessment<'a> {
         !self.waiting() && !connectors.any(|it| it.as_ref().is_none_or(released))
     }
 
-    /// Whether a proof is about something that has changed since.
+    /// Whether the state has changed since the proof.
     pub(super) fn stale(&self, evidence: &ProbeResult) -> bool {
         evidence.subject != subject(self.world, &self.held.served())
     }
 
-    /// Everything there is to say.
+    /// All conditions of the tunnel.
     pub(super) fn conditions(&self) -> Vec<Condition> {
         let mut all = vec![accepted(), self.programmed.clone()];
         all.extend(self.metadata.clone());
@@ -74,7 +74,7 @@ impl<'a> TunnelAssessment<'a> {
         all.extend(ready::origin(self));
         let ready = ready::ready(self, &all);
         if ready.status != ConditionStatus::True && self.waiting() {
-            let what = "gateways have not acknowledged everything yet";
+            let what = "waiting for gateways to acknowledge the latest changes";
             all.push(Condition::yes(RECONCILING, reasons::PENDING, what));
         }
         all.push(ready);
@@ -82,7 +82,7 @@ impl<'a> TunnelAssessment<'a> {
     }
 }
 
-/// What is said of a spec that nothing is made of.
+/// The conditions of a spec that cannot be served.
 pub(super) fn refused(reason: &str, message: &str) -> Vec<Condition> {
     vec![
         Condition::no(kinds::ACCEPTED, reason, message),
@@ -101,12 +101,12 @@ fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
         return no(reasons::CHILD_CONFLICT, message);
     }
     if !world.fresh {
-        let message = "the gateways have not been heard of for too long to say";
+        let message = "the operator has lost its watch on gateways: check that it can reach the API server";
         return Condition::unknown(kinds::PROGRAMMED, reasons::STALE, message);
     }
     if world.replicas.is_empty() {
         let message =
-            "no gateway is alive: start one with `aplomb gateway`, or look at its Deployment";
+            "no gateway is running: start one with `aplomb gateway` or check its Deployment";
         return no(reasons::NO_GATEWAY, message);
     }
     let bad = world
@@ -122,20 +122,20 @@ fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
     match (known && seen, bad) {
         (true, Some(bad)) => no(
             reasons::QUARANTINED,
-            &format!("a gateway cannot serve it: {bad}"),
+            &format!("a gateway cannot serve the route: {bad}"),
         ),
         (true, None) if world.replicas.iter().any(|it| it.incomplete) => {
-            let message = "a gateway leaves out more routes of this namespace, or has lost more of its \
-                           connectors, than it can list";
+            let message = "a gateway omits more routes of this namespace, or has lost more of its \
+                           connectors, than it can report";
             Condition::unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
         }
         (true, None) => {
-            let message = "every live gateway has acknowledged the children";
+            let message = "every live gateway serves the current version";
             Condition::yes(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
         }
         (false, _) => no(
             reasons::PENDING,
-            "gateways have not acknowledged the children yet",
+            "waiting for gateways to serve the current version",
         ),
     }
 }
@@ -149,13 +149,13 @@ fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> 
         return Some(Condition::no(kind, missing.0, missing.1));
     }
     if !world.fresh || world.replicas.is_empty() {
-        let message = "no gateway is known to be alive";
+        let message = "no gateway is running";
         return Some(Condition::unknown(kind, reasons::NO_GATEWAY, message));
     }
     let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
     let seen = connectors.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
     if !seen {
-        let message = "gateways have not acknowledged the connector's addresses yet";
+        let message = "waiting for gateways to load the connector's addresses";
         return Some(Condition::no(kind, reasons::PENDING, message));
     }
     let with = world.connectors.values().any(|it| relay(it).is_some());
@@ -169,13 +169,13 @@ fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> 
     Some(without_relay(world).unwrap_or(applied))
 }
 
-/// The relay that a connector is reached through, as its agent says it.
+/// The relay in the connection details of a connector.
 fn relay(seen: &Option<ObservedConnector>) -> Option<&str> {
     let details = seen.as_ref()?.details.as_ref()?;
     details.public_key.home_relay.as_deref()
 }
 
-/// What to say if a gateway does not use the relay of a connector. It may reach the agent all the same.
+/// Set if a gateway does not use the connector's relay. It may still reach the agent directly.
 fn without_relay(world: &Observed) -> Option<Condition> {
     let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
     let all = world.connectors.iter();
@@ -187,7 +187,7 @@ fn without_relay(world: &Observed) -> Option<Condition> {
                     kind,
                     reasons::RELAY_UNKNOWN,
                     format!(
-                        "gateway {} does not report its relays: upgrade it and the definitions",
+                        "gateway {} does not report its relays: upgrade it and the CRDs",
                         replica.name
                     ),
                 )),
@@ -205,24 +205,24 @@ fn without_relay(world: &Observed) -> Option<Condition> {
         })
 }
 
-/// Whether all that lacks is a relay, without which a connector may be reached directly.
+/// Whether only a relay is missing. The connector may still be reachable directly.
 pub(super) fn is_about_relay(condition: &Condition) -> bool {
     [reasons::RELAY_NOT_USED, reasons::RELAY_UNKNOWN].contains(&&*condition.reason)
 }
 
-/// A connector that is not there, or whose agent has never registered.
+/// A connector that does not exist, or whose agent has never registered.
 fn unregistered(world: &Observed) -> Option<(&'static str, String)> {
     world.connectors.iter().find_map(|(name, seen)| match seen {
         None => Some((
             reasons::CONNECTOR_NOT_FOUND,
             format!(
-                "there is no Connector {name:?} in this namespace: start its agent with \
-                 `aplomb connect`, or name another"
+                "Connector {name:?} does not exist in this namespace: start its agent with \
+                 `aplomb connect` or correct the name"
             ),
         )),
         Some(seen) if seen.details.is_none() => Some((
             reasons::CONNECTOR_NOT_REGISTERED,
-            format!("the agent of Connector {name:?} has not registered yet"),
+            format!("the agent of Connector {name:?} has not registered yet: check that it runs"),
         )),
         Some(_) => None,
     })
@@ -254,7 +254,7 @@ fn online(world: &Observed) -> Option<Condition> {
         false => Condition::unknown(
             kind,
             reasons::PENDING,
-            "a connector has not been judged yet",
+            "the state of a connector is not known yet",
         ),
     })
 }
@@ -268,7 +268,7 @@ fn verified(held: &HostnameClaims) -> Option<Condition> {
         None => Condition::yes(
             kind,
             reasons::HOSTNAMES_VERIFIED,
-            "every hostname is this tunnel's",
+            "this HTTPProxy owns every hostname",
         ),
         Some(refused) => {
             let (reason, _) = split(&refused.reason);
@@ -281,7 +281,7 @@ fn verified(held: &HostnameClaims) -> Option<Condition> {
     })
 }
 
-/// Present only while it holds.
+/// Present only while it is true.
 fn in_use(held: &HostnameClaims) -> Option<Condition> {
     let taken: Vec<String> = held
         .refused()
@@ -293,7 +293,7 @@ fn in_use(held: &HostnameClaims) -> Option<Condition> {
         .then(|| Condition::yes(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
 }
 
-/// The word and the sentence of a hostname's reason.
+/// Splits a hostname's reason into its CamelCase word and its message.
 pub(super) fn split(reason: &str) -> (&str, &str) {
     reason.split_once(": ").unwrap_or((reason, ""))
 }

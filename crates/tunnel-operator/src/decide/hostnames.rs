@@ -1,4 +1,4 @@
-//! Which hostnames a tunnel may serve: the platform's, and those of its own that it holds a claim on.
+//! Which hostnames a tunnel may serve: the platform hostname, and the custom hostnames that it has claimed.
 
 use aplomb_api::tunnel::{
     HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
@@ -6,31 +6,31 @@ use aplomb_api::tunnel::{
 
 use crate::world::{ClaimState, Observed, Plain, Step};
 
-/// Every hostname, and what is to be done about claims.
+/// All hostnames of a tunnel, and the next step for its claims.
 #[derive(Clone, Debug)]
 pub(super) struct HostnameClaims {
-    /// The platform's.
+    /// The platform hostname.
     pub(super) canonical: String,
-    /// One's own first, in the order of the spec, then the platform's.
+    /// Custom hostnames in spec order, then the platform hostname.
     pub(super) statuses: Vec<HostnameStatus>,
-    /// The next effect on a claim.
+    /// The next step for a claim.
     pub(super) step: Option<Step>,
 }
 
 impl HostnameClaims {
-    /// Those that may be served.
+    /// The hostnames that may be served.
     pub(super) fn served(&self) -> Vec<String> {
         let accepted = self.statuses.iter().filter(|it| it.accepted);
         accepted.map(|it| it.hostname.clone()).collect()
     }
 
-    /// Those that may not, with the reason and a sentence.
+    /// The hostnames that may not be served, with reason and message.
     pub(super) fn refused(&self) -> impl Iterator<Item = &HostnameStatus> {
         self.statuses.iter().filter(|it| !it.accepted)
     }
 }
 
-/// What is known of the hostnames of a tunnel under `domain`.
+/// Evaluates the hostnames of a tunnel whose platform domain is `domain`.
 pub(super) fn held(world: &Observed, domain: &str) -> HostnameClaims {
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
     let canonical = canonical_hostname(uid, domain);
@@ -62,11 +62,11 @@ fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
     }
 }
 
-/// Whether a hostname may be served, why, and what is to be done about its claim.
+/// Whether a hostname may be served, its reason, and the next step for its claim.
 type Judgment = (bool, String, Option<Step>);
 
-/// A name that the platform gives, under the domain of any class or to a tunnel that exists, is served for
-/// its UID alone. A claim that was made before that was known is given back.
+/// A platform hostname, under the domain of any class or with the label of an existing tunnel, is served only
+/// for the UID it belongs to. A claim made before it was recognized is released.
 fn reserved(world: &Observed, hostname: &str, claim: &ClaimState) -> Option<Judgment> {
     let (label, domain) = split_canonical(hostname)?;
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
@@ -75,7 +75,7 @@ fn reserved(world: &Observed, hostname: &str, claim: &ClaimState) -> Option<Judg
         return None;
     }
     let why = format!(
-        "{}: hostnames of this shape under {domain} are given by the platform; choose another",
+        "{}: the platform assigns hostnames like this under {domain}; choose another",
         reasons::HOSTNAME_RESERVED
     );
     let ours = matches!(claim, ClaimState::Ours(..));
@@ -99,7 +99,7 @@ fn judged(world: &Observed, hostname: &str, claim: &ClaimState) -> Judgment {
             (false, has(world, plain), step)
         }
         ClaimState::Ours(..) => (true, "Claimed".to_owned(), None),
-        // First come, first served: what somebody has already is not claimed.
+        // First come, first served: a hostname that a Gateway already has is not claimed.
         ClaimState::Free if let Some(plain) = plain => (false, has(world, plain), None),
         ClaimState::Free => {
             let step = Some(Step::Claim(hostname.to_owned()));
@@ -110,7 +110,7 @@ fn judged(world: &Observed, hostname: &str, claim: &ClaimState) -> Judgment {
             (false, reasons::PENDING.to_owned(), step)
         }
         ClaimState::Taken { namespace, name } => {
-            // What other tenants have is not ours to tell.
+            // The names of other tenants' objects are not disclosed.
             let ours = world.proxy.metadata.namespace.as_deref() == Some(namespace);
             let by = match ours {
                 true => format!("HTTPProxy {namespace}/{name}"),

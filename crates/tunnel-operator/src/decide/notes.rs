@@ -1,4 +1,4 @@
-//! What people are told: each turn of a tunnel that somebody may have to act on, once.
+//! Events: one for each transition of a tunnel that may need attention.
 
 use aplomb::conditions::ConditionStatus;
 use aplomb::{Condition, EventNote};
@@ -8,7 +8,7 @@ use crate::world::Observed;
 
 const ACTION: &str = "Prove";
 
-/// The Events of the turns from what the status says now to `conditions`.
+/// The Events for the transitions from the current status to `conditions`.
 pub(super) fn notes(
     world: &Observed,
     conditions: &[Condition],
@@ -32,15 +32,15 @@ pub(super) fn notes(
 fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> Option<EventNote> {
     if ready.status == ConditionStatus::True {
         let hostname = status.hostname.as_deref().unwrap_or_default();
-        let message = format!("traffic flows to {hostname}: {}", ready.message);
+        let message = format!("{hostname} carries traffic: {}", ready.message);
         return Some(EventNote::normal(reasons::PROVEN, ACTION, message));
     }
-    // What is still under way is news to nobody, unless it worked before.
+    // A tunnel that is still being set up needs no Event, unless it was ready before.
     let under_way = ready.reason == reasons::PENDING && !was_ready(world);
     (!under_way).then(|| EventNote::warning(&ready.reason, ACTION, ready.message.clone()))
 }
 
-/// Whether the status says that it is ready.
+/// Whether the current status has `Ready` true.
 pub(super) fn was_ready(world: &Observed) -> bool {
     was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.word())
 }

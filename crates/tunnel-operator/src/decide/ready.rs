@@ -1,4 +1,4 @@
-//! Whether a tunnel is ready: only a proof that still holds says so.
+//! Whether a tunnel is ready. Only a proof that is still valid makes it so.
 
 use aplomb::Condition;
 use aplomb::conditions::ConditionStatus;
@@ -7,7 +7,8 @@ use aplomb_api::tunnel::{conditions as kinds, reasons};
 use super::conditions::{TunnelAssessment, is_about_relay};
 use crate::evidence::ProbeResult;
 
-/// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
+/// The conditions that must be true before a proof counts. The first one that is not provides the reason of
+/// `Ready`.
 const NEEDED: [&str; 4] = [
     kinds::ACCEPTED,
     kinds::HOSTNAMES_VERIFIED,
@@ -15,8 +16,8 @@ const NEEDED: [&str; 4] = [
     kinds::CONNECTOR_METADATA_PROGRAMMED,
 ];
 
-/// The evidence, if it is about the tunnel as it is now. A failure counts until something better is
-/// known: nothing is called pending that was just seen to fail.
+/// The last proof, if it is about the current state of the tunnel. A failure counts until a newer result
+/// replaces it, so that a tunnel that just failed is not reported as pending.
 fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
     let evidence = facts.world.evidence.as_ref();
     evidence.filter(|it| facts.provable() && !(it.is_good() && facts.stale(it)))
@@ -25,13 +26,13 @@ fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
 pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
     let proven = evidence(facts).is_some_and(ProbeResult::is_good);
     let online = said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE);
-    // An agent that does not run is reached through no relay; a session may be lost for want of one.
+    // If the agent is not running, a missing relay is not the cause. A lost session may be caused by one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
     let away =
         online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.kind == **kind)?;
-        // A proof shows that the agent is reached without its relay.
+        // A proof shows that the agent is reachable without its relay.
         let needless = (proven || away) && is_about_relay(said);
         (said.status != ConditionStatus::True && !needless).then_some(said)
     };
@@ -50,13 +51,13 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
         .filter(old)
         .is_some()
     {
-        let message = "the last proof is too old to say";
+        let message = "the last proof has expired; waiting for a new one";
         return Condition::unknown(kinds::READY, reasons::STALE, message);
     }
     let Some(evidence) = evidence(facts) else {
         return match online {
             Some(it) if it.status == ConditionStatus::False => offline(&it.message),
-            _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
+            _ => Condition::no(kinds::READY, reasons::PENDING, "waiting for the first proof"),
         };
     };
     let failure = evidence.tunnel.as_ref().err();
@@ -67,11 +68,11 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
     match failure.or(certificates) {
         Some(failure) => Condition::no(kinds::READY, failure.reason, failure.message.clone()),
         None if evidence.origin == Some(false) => {
-            let message = "the tunnel works, but its agent cannot reach the origin: is it running?";
+            let message = "the agent cannot connect to the origin: check that the origin runs";
             Condition::no(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
         }
         None => {
-            let message = "a nonce came back, signed, through every live gateway";
+            let message = "every live gateway returned a signed proof";
             Condition::yes(kinds::READY, reasons::PROVEN, message)
         }
     }
@@ -81,22 +82,22 @@ fn offline(message: &str) -> Condition {
     Condition::no(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
 }
 
-/// Whether the certificates are served; only for a tunnel with TLS.
+/// The condition of the certificates, only for a tunnel with TLS.
 pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     facts.world.proxy.spec.tls.as_ref()?;
     let kind = kinds::CERTIFICATES_READY;
     let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
     Some(match shown {
-        None => Condition::unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
+        None => Condition::unknown(kind, reasons::PENDING, "waiting for the first TLS probe"),
         Some(Ok(())) => {
-            let message = "every live gateway shows a certificate of every hostname";
+            let message = "every live gateway has a certificate for every hostname";
             Condition::yes(kind, reasons::CERTIFICATES_SERVED, message)
         }
         Some(Err(failure)) => Condition::no(kind, failure.reason, failure.message.clone()),
     })
 }
 
-/// Whether the origin takes connections, as the agent says, or cannot even be asked.
+/// Whether the origin accepts connections according to the agent, or cannot be probed at all.
 pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
     let failure = evidence.tunnel.as_ref().err();
@@ -109,12 +110,12 @@ pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
         true => Condition::yes(
             kind,
             reasons::ORIGIN_REACHABLE,
-            "the origin takes connections",
+            "the origin accepts connections",
         ),
         false => Condition::no(
             kind,
             reasons::ORIGIN_UNREACHABLE,
-            "the agent cannot connect to the origin: is it running?",
+            "the agent cannot connect to the origin: check that the origin runs",
         ),
     })
 }

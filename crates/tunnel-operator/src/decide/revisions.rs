@@ -1,7 +1,6 @@
-//! Which versions gateways must have taken into account, and whether they have.
-//!
-//! A version is kept for as long as what gateways read of an object stays the same: its own status
-//! changes its version too, and must not make a served tunnel look unserved.
+//! Which versions gateways must have acknowledged, and whether they have.
+//! | A recorded version is kept while the fields that gateways read stay the same. A status write also
+//! changes the version of an object, and must not make a served tunnel look unserved.
 
 use aplomb::version::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, ChildRevision};
@@ -14,7 +13,7 @@ use crate::world::{ChildrenState, ClaimState, Observed, ObservedReplica};
 pub(super) const CONNECTOR: &str = "Connector";
 const CLAIM: &str = "HostnameClaim";
 
-/// Everything the gateways must have seen, in a stable order.
+/// Every revision that gateways must have seen, in a stable order.
 pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
     let mut all = Vec::new();
     match &world.progress.written {
@@ -62,7 +61,7 @@ fn revision(kind: &str, name: &str, version: &str, digest: String) -> ChildRevis
     }
 }
 
-/// The revision at which it last said the same.
+/// The recorded revision with the same content, if there is one.
 fn kept(world: &Observed, revision: ChildRevision) -> ChildRevision {
     let same = |it: &&ChildRevision| {
         it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest
@@ -75,7 +74,7 @@ fn stored(world: &Observed) -> impl Iterator<Item = &ChildRevision> {
     status.into_iter().flat_map(|status| &status.revisions)
 }
 
-/// Whether a gateway has passed a revision.
+/// Whether a gateway has acknowledged a revision.
 pub(super) fn passed(replica: &ObservedReplica, revision: &ChildRevision) -> bool {
     let seen = of_kind(&replica.applied, &revision.kind);
     ResourceVersion::parse(seen).includes(&ResourceVersion::parse(&revision.version)) == Some(true)

@@ -1,5 +1,5 @@
-//! What the status of the children says of a tunnel: it falls as well as rises. What is only under way
-//! changes nothing, so that an agent that starts again costs no writes here.
+//! The status of a tunnel's children. A transition that is only under way changes nothing, so that an agent
+//! restart causes no writes here.
 
 use aplomb::Condition;
 use aplomb::conditions::ConditionStatus;
@@ -8,7 +8,7 @@ use aplomb_api::tunnel::{conditions as kinds, reasons};
 use super::conditions::is_about_relay;
 use crate::world::{Said, Standing};
 
-/// The conditions without which children are not served, and whose reason is said first.
+/// The conditions without which children are not served. The first one that is not true provides the reason.
 const NEEDED: [&str; 4] = [
     kinds::ACCEPTED,
     kinds::PROGRAMMED,
@@ -16,7 +16,7 @@ const NEEDED: [&str; 4] = [
     kinds::CONNECTOR_ONLINE,
 ];
 
-/// What there is to say of the children, if it is known.
+/// The status to write on the children, if it is known.
 pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
     let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
     let yes = |reason: &'static str, message: &str| Said {
@@ -24,7 +24,7 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
         reason: reason.to_owned(),
         message: message.to_owned(),
     };
-    let served = "every live gateway serves it";
+    let served = "served by every live gateway";
     let mut standing = Standing {
         accepted: yes("Accepted", served),
         programmed: yes("Programmed", served),
@@ -39,7 +39,7 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
         return Some(standing);
     }
     let pending = lacking.iter().any(|it| it.reason == reasons::PENDING);
-    // A pending condition does not hide what is gone; a relay may not be needed.
+    // A missing part takes precedence over a pending one; a relay may not be needed.
     let known =
         |it: &&&Condition| it.reason != reasons::PENDING && !(pending && is_about_relay(it));
     let first = *lacking.iter().find(known)?;
@@ -49,8 +49,8 @@ pub(super) fn standing(conditions: &[Condition]) -> Option<Standing> {
         message: it.message.clone(),
     };
     standing.programmed = said(first, &first.reason);
-    standing.accepted.message = "the operator has accepted it".to_owned();
-    standing.resolved.message = "no backend is known to be missing".to_owned();
+    standing.accepted.message = "accepted by the aplomb operator".to_owned();
+    standing.resolved.message = "all references resolve as far as known".to_owned();
     match first.reason.as_str() {
         reasons::QUARANTINED => standing.accepted = said(first, "UnsupportedValue"),
         _ if first.kind == kinds::ACCEPTED => standing.accepted = said(first, &first.reason),

@@ -1,4 +1,4 @@
-//! When each stage was first reached for the newest spec. A time once set stays.
+//! When each stage was first reached for the current generation. A recorded time never changes.
 
 use aplomb_api::tunnel::TunnelTimeline;
 use jiff::Timestamp;
@@ -34,13 +34,13 @@ pub(super) fn timeline(
         written && facts.is_programmed(),
         world.now,
     );
-    // What an earlier spec proved is not what this one took.
+    // Times of an earlier generation do not count for this one.
     let programmed = line.programmed.is_some();
     reach(&mut line.proven, ready && programmed, world.now);
     line
 }
 
-/// Takes over the times that are not known yet.
+/// Copies the times that are not set yet.
 fn keep(line: &mut TunnelTimeline, known: &TunnelTimeline) {
     let take = |to: &mut Option<MicroTime>, from: &Option<MicroTime>| {
         if to.is_none() {

@@ -54,7 +54,7 @@ impl Victim {
     /// That a tunnel to it by way of another Connector is refused and publishes nothing.
     async fn is_not_published(&mut self, namespace: &str, tunnel: &str, connector: &str) {
         let ready = self.lab.ready(namespace, tunnel, "ProofRefused").await;
-        let refused = format!("the agent behind Connector {connector:?} refuses it");
+        let refused = format!("the agent with the key of Connector {connector:?} rejects it");
         assert!(ready.message.starts_with(&refused), "{ready:?}");
         let command = format!("aplomb connect PORT --name {connector}");
         assert!(ready.message.contains(&command), "{ready:?}");

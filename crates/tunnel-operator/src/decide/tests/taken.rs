@@ -109,7 +109,7 @@ fn with_relays(used: Option<&[&str]>) -> Observed {
 fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
     let metadata = |world: &Observed| {
         let plan = decide(world);
-        let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
+        let said = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("condition is set");
         (said.status, said.reason.to_string())
     };
     let says = |status, reason: &str| (status, reason.to_owned());
@@ -132,9 +132,9 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
     );
     // The server drops what an older definition does not have.
     let plan = decide(&old);
-    let why = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("it is said");
+    let why = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("condition is set");
     assert!(
-        why.message.contains("and the definitions"),
+        why.message.contains("and the CRDs"),
         "{}",
         why.message
     );
