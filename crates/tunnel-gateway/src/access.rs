@@ -1,5 +1,6 @@
-//! The access log: one line of JSON for each request, when it has ended. A line holds no query, header or
-//! body, because secrets travel there. A log that cannot keep up loses lines, never requests.
+//! The access log: one JSON line per request, written when the request ends. A line contains no query, header
+//! or body, because those may hold secrets. If the writer falls behind, lines are dropped; requests are never
+//! delayed.
 
 use std::fmt;
 use std::io::Write;
@@ -8,20 +9,20 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// How many lines may wait to be written.
+/// How many lines may be queued for the writer.
 const WAITING: usize = 8192;
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLogEntry {
-    /// When it came.
+    /// When it arrived.
     pub time: Timestamp,
-    /// The name it is known by in this log and to its origin.
+    /// The request id in this log and in the header sent to the origin.
     pub request_id: String,
-    /// Who asked: an address without a port.
+    /// IP address of the client.
     pub client: String,
-    /// namespace/name of the tunnel, if the hostname has one.
+    /// namespace/name of the tunnel, if the hostname belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<String>,
     /// The configuration that served it.
@@ -29,34 +30,34 @@ pub struct AccessLogEntry {
     pub revision: Option<String>,
     /// The method.
     pub method: String,
-    /// The hostname it asked for.
+    /// The requested hostname.
     pub host: String,
     /// The path, without the query.
     pub path: String,
     /// HTTP/1.1 or HTTP/2.0.
     pub protocol: String,
-    /// The status; 499 if the client went before there was one.
+    /// The status code; 499 if the client disconnected before a response.
     pub status: u16,
-    /// Why the gateway itself answered or broke off, of [`crate::reason`].
+    /// Why the gateway itself responded or aborted; one of [`crate::reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// Bytes of the request's body.
+    /// Bytes of the request body.
     pub received: u64,
-    /// Bytes of the response's body.
+    /// Bytes of the response body.
     pub sent: u64,
-    /// From the first byte of the head to the last byte of the body, in milliseconds.
+    /// Milliseconds from the first byte of the request head to the last byte of the response body.
     pub duration_ms: f64,
 }
 
-/// Where lines go. Clones share it.
+/// Destination of access log lines. Clones share it.
 #[derive(Clone)]
 pub struct AccessLog(mpsc::Sender<AccessLogEntry>);
 
 impl AccessLog {
-    /// Lines go to `writer`, from a thread of their own: a pipe that is full must not stop requests.
+    /// Writes lines to `writer` from a separate thread, because a full pipe must not block requests.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
         let (lines, waiting) = mpsc::channel(WAITING);
         std::thread::Builder::new()
@@ -65,7 +66,7 @@ impl AccessLog {
         Ok(Self(lines))
     }
 
-    /// Notes a line; false if it is lost.
+    /// Queues a line; false if it was dropped.
     pub(crate) fn note(&self, line: AccessLogEntry) -> bool {
         self.0.try_send(line).is_ok()
     }
@@ -77,7 +78,7 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// Writes until nobody can note anything more, or the writer is gone.
+/// Writes until all senders are dropped or the writer fails.
 fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
     let mut writer = std::io::BufWriter::new(writer);
     while let Some(line) = waiting.blocking_recv() {
@@ -89,7 +90,7 @@ fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
                 false => Ok(()),
             });
         if let Err(error) = written {
-            tracing::warn!(%error, "The access log cannot be written any more");
+            tracing::warn!(%error, "Failed to write the access log; access logging stops");
             return;
         }
     }
@@ -105,7 +106,7 @@ mod tests {
 
     impl Write for Sent {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            // The test may have seen enough.
+            // The test may have stopped receiving.
             let _ = self.0.send(bytes.to_vec());
             Ok(bytes.len())
         }

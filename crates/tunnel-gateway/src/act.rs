@@ -1,5 +1,5 @@
-//! Carries out a plan: sessions first, then the table that needs them, then what is said of it. Every
-//! effect may be repeated. Nothing here decides what is served.
+//! Applies a table: sessions first, then the table that needs them, then the status report. Every effect may
+//! be repeated. Decisions are made in `decide`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use crate::serve::ServePhase;
 use crate::table::RoutingTable;
 use crate::world::TableReport;
 
-/// How long one write may take: a server that hangs must not keep the next table waiting.
+/// Timeout of one write. A server that hangs must not delay the next table.
 const WRITE: Duration = Duration::from_secs(2);
 
-/// The surroundings of an effect.
+/// The context of an effect.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
 }
 
 impl Act<'_> {
-    /// Puts a table in force.
+    /// Puts a table into service.
     pub(crate) fn serve(&self, table: RoutingTable, report: &TableReport) {
         self.office.sessions.keep(&report.wanted);
         self.office.telemetry.retain(&table);
@@ -36,7 +36,7 @@ impl Act<'_> {
         self.office.health.reach(ServePhase::Serving);
     }
 
-    /// What is to be said of the table in force.
+    /// The report for the current table.
     pub(crate) fn words(&self, report: &TableReport) -> GatewayReplicaSpec {
         let place = &self.office.place;
         let mut spec = GatewayReplicaSpec {
@@ -55,7 +55,7 @@ impl Act<'_> {
         spec
     }
 
-    /// Says it. A failure is remembered and tried again later: tables go on being built meanwhile.
+    /// Writes the report. A failure is recorded and retried later; tables are built meanwhile.
     pub(crate) async fn publish(&self, spec: GatewayReplicaSpec) {
         let mut said = spec.clone();
         said.renew_time = Some(MicroTime(self.office.clock.now()));
@@ -67,17 +67,18 @@ impl Act<'_> {
         match written {
             Ok(Ok(_)) => memory.pace.published(spec, now),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "Cannot say what is served");
+                tracing::warn!(%error, "Failed to update GatewayReplica");
                 memory.pace.failed(now);
             }
             Err(_) => {
-                tracing::warn!("Cannot say what is served: no answer within {WRITE:?}");
+                tracing::warn!("Failed to update GatewayReplica: no response within {WRITE:?}");
                 memory.pace.failed(now);
             }
         }
     }
 
-    /// Applies the record, which also makes it: nobody else does. The cache shows it at once.
+    /// Applies the GatewayReplica, creating it if needed. This replica is its only writer. The response also
+    /// updates the cache.
     async fn write(&self, replica: GatewayReplica) -> Result<()> {
         let place = &self.office.place;
         let api: Api<GatewayReplica> = Api::namespaced(self.cx.client(), &place.namespace);
@@ -89,10 +90,10 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Takes this replica's name off the list.
+    /// Deletes this replica's GatewayReplica.
     ///
     /// # Errors
-    /// As the API server says.
+    /// Errors of the API server.
     pub(crate) async fn withdraw(&self) -> Result<()> {
         self.cx.delete::<GatewayReplica>(&self.office.own()).await?;
         self.office.has_left();

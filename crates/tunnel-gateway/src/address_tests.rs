@@ -1,4 +1,4 @@
-//! Tests of dialling addresses, with names that resolve to whatever a test says.
+//! Tests of dialing addresses, with a resolver set by each test.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -61,11 +61,11 @@ async fn a_name_that_leads_to_the_machine_itself_is_refused_before_it_is_dialled
     name(&names, "rebind.example.com:80", &[fine, address]);
     let error = dial_it(&dialer, &origin("rebind.example.com:80", None)).await;
     let Err(DialError::Forbidden(why)) = error.map(|_| ()) else {
-        panic!("it was not refused");
+        panic!("the address was dialed");
     };
     assert!(why.contains("loopback"), "{why}");
     let nobody = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
-    assert!(nobody.is_err(), "it was dialled");
+    assert!(nobody.is_err(), "the address was dialed");
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
         for _ in 0..2 {
             let (stream, _) = listener.accept().await.expect("a caller");
             if let Ok(mut stream) = acceptor.accept(stream).await {
-                stream.write_all(b"hello").await.expect("heard");
+                stream.write_all(b"hello").await.expect("received");
                 stream.shutdown().await.expect("closed");
             }
         }
@@ -130,7 +130,8 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
     tokio::join!(serve, dials);
 }
 
-/// A name that leads elsewhere the next time is judged again, and a class opens nothing for another.
+/// A name that resolves differently the next time is checked again, and a class permits nothing for another
+/// class.
 #[tokio::test]
 async fn every_dial_is_judged_by_what_its_own_class_opens() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -144,7 +145,7 @@ async fn every_dial_is_judged_by_what_its_own_class_opens() {
         opened: vec!["127.0.0.0/8".parse().expect("a network")],
     });
     let dial = async |origin: &OriginTarget| dial_it(&dialer, origin).await.map(|_| ());
-    dial(&opened).await.expect("its class opens it");
+    dial(&opened).await.expect("its class permits it");
     let error = dial(&closed).await.expect_err("another class does not");
     let DialError::Forbidden(why) = error else {
         panic!("{error}");

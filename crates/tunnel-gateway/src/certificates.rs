@@ -1,5 +1,5 @@
-//! TLS by name: from the two PEM files of a Secret to what a client that asks for a hostname is shown.
-//! No error text holds anything of a key.
+//! TLS by SNI: parses the two PEM files of a Secret and selects the certificate for a hostname. No error
+//! message contains key material.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,30 +18,29 @@ use crate::table::RoutingTable;
 /// Why a Secret cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// tls.crt holds no certificate.
-    #[error("tls.crt holds no PEM certificate")]
+    /// tls.crt contains no certificate.
+    #[error("tls.crt does not contain a PEM certificate")]
     NoCertificate,
-    /// tls.crt is no PEM.
-    #[error("tls.crt is not readable as PEM")]
+    /// tls.crt is not PEM.
+    #[error("tls.crt is not valid PEM")]
     UnreadableCertificate,
-    /// tls.key holds no key.
-    #[error("tls.key holds no PEM private key")]
+    /// tls.key contains no key.
+    #[error("tls.key does not contain a PEM private key")]
     NoKey,
-    /// tls.key is no PEM.
-    #[error("tls.key is not readable as PEM")]
+    /// tls.key is not PEM.
+    #[error("tls.key is not valid PEM")]
     UnreadableKey,
-    /// The key is of a kind that is not known.
-    #[error("tls.key is of a kind that cannot be used: give an RSA, ECDSA or Ed25519 key")]
+    /// The key type is not supported.
+    #[error("tls.key has an unsupported key type: use an RSA, ECDSA or Ed25519 key")]
     UnusableKey,
-    /// The key is not that of the first certificate.
-    #[error("tls.key does not belong to the first certificate of tls.crt")]
+    /// The key does not match the first certificate.
+    #[error("tls.key does not match the first certificate in tls.crt")]
     OtherKey,
 }
 
-/// What is shown to clients, from `tls.crt` (the leaf first, then its chain) and `tls.key`.
-///
-/// # Errors
-/// They cannot be read, or do not belong together.
+/// The certificate to serve, from `tls.crt` (leaf first, then its chain) and `tls.key`.
+/// | # Errors
+/// They cannot be parsed or do not match.
 pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
@@ -63,8 +62,8 @@ pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Certificate
     }
 }
 
-/// A listener's TLS. Each handshake looks into the table of that moment, so that a Secret that was
-/// replaced is served at once.
+/// The TLS configuration of a listener. Each handshake reads the current table, so that a replaced Secret
+/// takes effect at once.
 pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -73,14 +72,14 @@ pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(ByName(table)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A client that resumes a session is shown no certificate, and would not see that it was replaced.
+    // A resumed session does not transfer the certificate, so the client would not see a replacement.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Arc::new(config)
 }
 
-/// Nothing is shown to a client that names no hostname, or one that has no certificate: whatever was
-/// shown would be another tenant's.
+/// A handshake without SNI, or for a hostname without a certificate, fails: any other certificate would be
+/// another tenant's.
 struct ByName(Arc<ArcSwap<RoutingTable>>);
 
 impl ResolvesServerCert for ByName {

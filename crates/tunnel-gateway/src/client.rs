@@ -60,7 +60,7 @@ impl AgentDialer {
         until: Instant,
     ) -> Result<AgentStream, DialError> {
         let OriginAddress::Connector(target) = &origin.target else {
-            return Err(DialError::Unreachable("it has no connector".to_owned()));
+            return Err(DialError::Unreachable("the backend has no connector".to_owned()));
         };
         let key = ObjectKey::new(Some(&target.namespace), &target.name);
         let patience = until.min(Instant::now() + PATIENCE);
@@ -139,7 +139,7 @@ fn unexpected(reply: StreamReply) -> DialError {
         } => DialError::Unreachable(message),
         StreamReply::Refused { refusal, message } => DialError::Refused(refusal, message),
         StreamReply::Connected | StreamReply::Proof(_) => {
-            DialError::Unreachable("the agent answered another question".to_owned())
+            DialError::Unreachable("the agent sent an unexpected reply".to_owned())
         }
     }
 }

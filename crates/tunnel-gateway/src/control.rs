@@ -1,5 +1,5 @@
-//! The control side as a whole: the engine, and the handle by which the process tells it to leave. It
-//! opens no socket of its own, so that it runs in virtual time too.
+//! The control side: the engine, and the handle with which the process shuts it down. It opens no socket, so
+//! that it also runs in virtual time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use crate::serve::{PhaseHandle, ServePhase};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// How long this replica tries to take its name off the list before it goes without.
+/// Timeout for deleting the GatewayReplica on shutdown.
 const WITHDRAW: Duration = Duration::from_secs(3);
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 pub struct GatewayDeps {
     /// The sessions with agents.
     pub sessions: Arc<dyn AgentSessions>,
-    /// What tells that a session was lost or found.
+    /// Triggered when a session is lost or restored.
     pub poke: Trigger,
-    /// The table in force.
+    /// The current table.
     pub table: Arc<ArcSwap<RoutingTable>>,
-    /// Whether traffic is wanted.
+    /// The readiness phase.
     pub health: PhaseHandle,
-    /// Wall time.
+    /// Wall-clock time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the gateway counts.
+    /// Metrics of the gateway.
     pub gateway: GatewayMetrics,
 }
 
@@ -47,12 +47,12 @@ impl std::fmt::Debug for GatewayDeps {
     }
 }
 
-/// The control side of one replica. Clones are the same.
+/// The control side of one replica. Clones share the state.
 #[derive(Clone)]
 pub struct ControlHandle(GatewayContext);
 
 impl ControlHandle {
-    /// The engine of the replica at `place`, ready to run with any client.
+    /// Builds the engine of the replica at `place`. It can run with any client.
     #[must_use]
     pub fn engine(
         client: kube::Client,
@@ -84,12 +84,11 @@ impl ControlHandle {
         (engine, Self(office))
     }
 
-    /// Takes this replica's name off the list, so that nobody sends it anything more; gives up after a
-    /// few seconds.
+    /// Deletes this replica's GatewayReplica so that it gets no more traffic. Gives up after a few seconds.
     pub async fn leave(&self) {
         self.0.leave();
         if timeout(WITHDRAW, self.0.left()).await.is_err() {
-            tracing::warn!("Cannot say that this replica goes: it will be missed instead");
+            tracing::warn!("Failed to delete GatewayReplica on shutdown; it will expire");
         }
     }
 }
@@ -100,7 +99,7 @@ impl std::fmt::Debug for ControlHandle {
     }
 }
 
-/// What to poke when a session of the replica in `namespace` is lost or found.
+/// The key to trigger when a session of the replica in `namespace` is lost or restored.
 #[must_use]
 pub fn home(namespace: &str) -> ObjectKey {
     ObjectKey::new(None, namespace)
@@ -110,6 +109,6 @@ fn unready(phase: ServePhase) -> Option<String> {
     match phase {
         ServePhase::Serving => None,
         ServePhase::Starting => Some("the first routing table is not complete".to_owned()),
-        ServePhase::Draining | ServePhase::Stopped => Some("it goes away".to_owned()),
+        ServePhase::Draining | ServePhase::Stopped => Some("the gateway is shutting down".to_owned()),
     }
 }

@@ -1,8 +1,6 @@
-//! The controller of the gateway: which watches it reads, what of them concerns it, and its pass.
-//!
-//! It runs for the namespace that the replica lives in, since that is there before the replica has said
-//! anything of itself. Every pass builds the whole table; whether something is said of it is a matter
-//! of pace.
+//! The controller of the gateway: its watches, their predicates, and its reconcile.
+//! | It reconciles the namespace of the replica, because that exists before the replica's own record. Every
+//! pass builds the whole table; `pace` decides when to publish a report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +21,10 @@ use crate::views::{
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-gateway";
-/// How long one pass may take.
+/// Timeout of a pass.
 const PASS: Duration = Duration::from_secs(5);
 
-/// The controller, on every replica.
+/// The controller. It runs on every replica.
 pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     let run = office.clone();
     let pass = move |_: Arc<Namespace>, cx: Context<Namespace>| {
@@ -52,7 +50,7 @@ fn named(namespace: Option<&str>, name: &str) -> Scope {
     }
 }
 
-/// Gateways, their routes, and what says whose a hostname is.
+/// Gateways, routes, and the objects that determine who owns a hostname.
 fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (gateways, routes) = (office.clone(), office.clone());
     let (claims, proxies) = (office.clone(), office.clone());
@@ -86,7 +84,7 @@ fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Contro
             Scope::default(),
             Predicate::comparing(|_, _| true),
             move |proxy, _| {
-                // Nobody waits to hear of it: it has no version in what is acknowledged.
+                // No revision of it is acknowledged, so no writer waits for it.
                 let key = proxy.meta().key();
                 let concerns = proxies.interests.has(|it| it.proxies.contains(&key));
                 concerns.then(|| proxies.home()).into_iter().collect()
@@ -94,7 +92,7 @@ fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Contro
         )
 }
 
-/// Where requests go, and with which certificate they come.
+/// Backends and certificates.
 fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
     let id = office.place.endpoint_id.clone();
@@ -133,7 +131,7 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
         )
 }
 
-/// What is told of this replica and to it.
+/// Objects about this replica.
 fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
@@ -150,7 +148,7 @@ fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Control
             }),
             move |_, _| vec![classes.home()],
         )
-        // It writes it itself; that somebody has deleted it passes any lens.
+        // Only this replica writes it. Its deletion by another client passes every predicate.
         .watches::<GatewayReplica>(
             named(Some(&office.place.namespace), &office.place.identity),
             Predicate::comparing(|_, _| true),
@@ -158,7 +156,7 @@ fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Control
         )
 }
 
-/// Observes, decides, serves; and speaks if it is time to.
+/// Observes, decides, serves, and publishes a report if one is due.
 async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<Action> {
     let began = Instant::now();
     let rest = office.memory().rest(began);
@@ -177,7 +175,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     let words = act.words(&plan.report);
     let first = office.memory().first_word(again);
     let due_at = due(cx, office, &words)?;
-    // Looked at after what is due was found out: what is due at once is due by then.
+    // Read after the due time was computed, so that a report that is due at once counts as due.
     let now = Instant::now();
     if due_at <= now && first.is_none_or(|first| first <= now) {
         act.publish(words.clone()).await;
@@ -190,7 +188,7 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     ))
 }
 
-/// When the words are to be said.
+/// When the report is due.
 fn due(
     cx: &Context<Namespace>,
     office: &GatewayContext,

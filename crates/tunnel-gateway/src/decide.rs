@@ -1,8 +1,7 @@
-//! What is served: the same world always leads to the same table.
-//!
-//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever is wrong with a route is said
-//! of that route and touches no other; whose a hostname is follows from UIDs alone, never from what an
-//! object says of itself.
+//! Builds the routing table: the same input always gives the same table.
+//! | Pure and synchronous: no clock, no IO, no state. A problem with a route is reported for that route and
+//! does not affect others. Ownership of a hostname follows from UIDs alone, never from what an object claims
+//! about itself.
 
 mod admission;
 mod backend;

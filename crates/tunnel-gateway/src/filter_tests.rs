@@ -1,4 +1,4 @@
-//! Tests of filters, table by table.
+//! Tests of filters, as tables.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn headers_are_set_then_added_then_removed() {
         headers.append(name, HeaderValue::from_static(value));
     }
     on_response(&filters, &mut headers);
-    assert_eq!(headers["x-set"], "old", "it is for the request alone");
+    assert_eq!(headers["x-set"], "old", "it applies to the request only");
     on_request(&filters, &mut headers);
     assert_eq!(headers["x-set"], "new");
     let added: Vec<_> = headers.get_all("x-add").iter().collect();
@@ -119,7 +119,7 @@ fn a_redirect_says_what_changes_and_keeps_the_rest() {
     ];
     for (said, location, status) in table {
         let filters = filter(json!({"type": "RequestRedirect", "requestRedirect": said}));
-        check(&filters[0]).expect("it can be done");
+        check(&filters[0]).expect("the filter is valid");
         let got = redirect(&filters, ("a.example.com", false), &uri("/x?y=z"), "/x");
         let (code, to) = got.expect("a redirect");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! The gateway as a process: what a program sets, how it starts, and how it goes without dropping a
-//! request. Listeners are bound before anything else and accept once the first table is complete.
+//! The gateway process: its settings, its startup, and its shutdown without dropped requests. Listeners are
+//! bound first and accept connections once the first table is complete.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -25,51 +25,51 @@ use crate::serve::{ProxyServer, ProxySettings, ServePhase};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// What a program sets.
+/// Settings of the gateway.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
-    /// The namespace of the GatewayReplicas.
+    /// Namespace of the GatewayReplicas.
     pub namespace: String,
-    /// What this replica is called. No two may share it.
+    /// Identity of this replica. Must be unique.
     pub identity: String,
-    /// Where HTTP is served.
+    /// Address of the HTTP listener.
     pub listen: SocketAddr,
-    /// Where HTTPS is served.
+    /// Address of the HTTPS listener.
     pub listen_tls: Option<SocketAddr>,
-    /// Under which address the operator reaches the listeners, if not the one they are bound to.
+    /// IP address at which the operator reaches the listeners, if it is not the bound one.
     pub advertise: Option<IpAddr>,
-    /// Where metrics and health are served.
+    /// Address of metrics and health endpoints.
     pub admin: Option<SocketAddr>,
-    /// Where the iroh key is kept; without, it is another in each life.
+    /// File of the iroh key. Without it, each process generates a new key.
     pub key_file: Option<PathBuf>,
-    /// The address of the QUIC socket; any, if not said.
+    /// Address of the QUIC socket; any if unset.
     pub quic: Option<SocketAddr>,
-    /// Relays, beside those of the ConnectorClasses.
+    /// Relays, in addition to those of the ConnectorClasses.
     pub relays: Vec<String>,
-    /// How much is taken on.
+    /// Limits of the listeners.
     pub limits: ListenerLimits,
-    /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
+    /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// Whether each request is noted on standard output.
+    /// Whether to write an access log to standard output.
     pub access_log: bool,
-    /// Clients in these networks are proxies.
+    /// Networks of trusted proxies.
     pub trusted_proxies: Vec<IpNet>,
-    /// The hostname that a request is for whose Host is an IP address or `localhost`.
+    /// The hostname for requests whose Host is an IP address or `localhost`.
     pub default_host: Option<String>,
     /// Networks that backends of every class may reach although they are not public.
     pub allow_networks: Vec<IpNet>,
     /// Networks that backends may not reach.
     pub deny_networks: Vec<IpNet>,
-    /// Authorities that certificates of https origins may come from, beside the system's: PEM.
+    /// PEM certificates of CAs for https origins, in addition to the system's.
     pub origin_ca: Option<Vec<u8>>,
-    /// How long after its last heartbeat this replica counts as gone.
+    /// How long after its last heartbeat this replica counts as dead.
     pub lease_seconds: u32,
-    /// How long requests under way may take at the end.
+    /// How long requests in flight may take on shutdown.
     pub drain: Duration,
 }
 
 impl GatewaySettings {
-    /// The usual settings of a replica called `identity` that listens on `listen`.
+    /// Default settings of a replica named `identity` that listens on `listen`.
     #[must_use]
     pub fn new(identity: &str, listen: SocketAddr) -> Self {
         Self {
@@ -96,14 +96,14 @@ impl GatewaySettings {
     }
 }
 
-/// Why a gateway cannot start, or ended.
+/// Why a gateway cannot start, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    /// Nobody could reach the listeners.
-    #[error("it listens on {0}, which nobody can connect to: say which address others reach it at")]
+    /// Other hosts cannot reach the listeners.
+    #[error("{0} cannot be reached from other hosts; set --advertise")]
     NoAddress(IpAddr),
     /// The key.
     #[error(transparent)]
@@ -111,21 +111,20 @@ pub enum GatewayError {
     /// The QUIC socket.
     #[error(transparent)]
     Bind(#[from] crate::client::BindError),
-    /// The way to addresses.
+    /// The dialer of addresses.
     #[error(transparent)]
     Address(#[from] crate::address::AddressError),
     /// The access log.
-    #[error("the access log cannot be written: {0}")]
+    #[error("cannot write the access log: {0}")]
     AccessLog(std::io::Error),
-    /// The control side.
+    /// The controller.
     #[error(transparent)]
     Control(#[from] aplomb::Error),
 }
 
-/// Runs a gateway until `shutdown`, then lets what is under way end.
-///
-/// # Errors
-/// It cannot start, or its watches cannot be had.
+/// Runs a gateway until `shutdown`, then waits for requests in flight.
+/// | # Errors
+/// It cannot start, or its watches cannot be established.
 pub async fn run(
     client: kube::Client,
     settings: GatewaySettings,
@@ -172,7 +171,7 @@ pub async fn run(
     over(ended)
 }
 
-/// Accepts as soon as there is a table, and returns what accepts at `shutdown`.
+/// Accepts connections once there is a table, and returns the accept tasks at `shutdown`.
 async fn serve(
     server: &ProxyServer,
     listeners: Listeners,
@@ -186,7 +185,7 @@ async fn serve(
         () = health.reached(ServePhase::Serving) => {}
     }
     let accepting = listeners.accept(server, tasks);
-    tracing::info!("Serves");
+    tracing::info!("Serving traffic");
     shutdown.await;
     accepting
 }
@@ -194,7 +193,7 @@ async fn serve(
 fn over(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
     match ended {
         Some(result) => Ok(result?),
-        None => Err(aplomb::Error::fault("the control side panicked").into()),
+        None => Err(aplomb::Error::fault("the controller panicked").into()),
     }
 }
 
@@ -249,7 +248,7 @@ impl Listeners {
         })
     }
 
-    /// The ports that backends never lead to on this machine.
+    /// The local ports that backends must never reach.
     fn ports(&self, settings: &GatewaySettings) -> Vec<u16> {
         let bound = std::iter::once(&self.http).chain(&self.tls);
         let bound = bound.filter_map(|it| it.local_addr().ok());
@@ -269,7 +268,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
     bound.map_err(|error| GatewayError::Listen(address, error))
 }
 
-/// How this replica is known.
+/// How this replica is addressed.
 fn place(
     settings: &GatewaySettings,
     listeners: &Listeners,

@@ -1,14 +1,14 @@
-//! Which addresses a tenant's backend may have. A gateway stands inside a network that its tenants are
-//! not in, so only public addresses are open, and those that the platform opens. An address is judged
-//! after its name was resolved, and the address that was judged is the one dialed, so that a DNS server
-//! cannot change its answer in between. Nothing here resolves or dials.
+//! Which addresses a tenant's backend may have. A gateway runs inside a network that its tenants must not
+//! reach, so only public addresses and those that the platform permits are allowed. Addresses are checked
+//! after name resolution, and the checked address is the one dialed, so that a DNS server cannot change it in
+//! between. Nothing here resolves or dials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
 
-/// Where clouds give secrets to machines. Nothing opens these.
+/// Metadata services of clouds, which hand out credentials. They can never be permitted.
 const METADATA: [&str; 11] = [
     "169.254.169.254/32",
     "169.254.170.2/32",
@@ -23,7 +23,7 @@ const METADATA: [&str; 11] = [
     "fe80::a9fe:a9fe/128",
 ];
 
-/// What is not public. Addresses of IPv6 outside 2000::/3 are not public either.
+/// Networks that are not public. IPv6 outside 2000::/3 is not public either.
 const CLOSED: [(&str, &str); 20] = [
     ("0.0.0.0/8", "unspecified"),
     ("10.0.0.0/8", "private"),
@@ -47,21 +47,21 @@ const CLOSED: [(&str, &str); 20] = [
     ("ff00::/8", "multicast"),
 ];
 
-/// The ports of a kubelet: who reaches one may run commands in Pods or read what they are.
+/// Ports of a kubelet, which allows running commands in Pods and reading their specs.
 const KUBELET: [u16; 2] = [10250, 10255];
 
-/// Why an address is not dialed. The text names no address: the one who reads it may be a tenant.
+/// Why an address is not dialed. The message contains no address, because tenants can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// Its network is not public, and not opened: what kind it is of.
+    /// Its network is neither public nor permitted; the kind of network.
     Network(&'static str),
-    /// A kubelet may listen there.
+    /// It may be a kubelet.
     Kubelet,
-    /// It is a cloud's metadata service.
+    /// It is a cloud metadata service.
     Metadata,
     /// It is a listener of this gateway.
     Own,
-    /// A flag of the gateway closes its network.
+    /// `--deny-network` covers it.
     Denied,
 }
 
@@ -70,21 +70,21 @@ impl fmt::Display for Closed {
         match self {
             Self::Network(kind) => write!(
                 f,
-                "a {kind} address: ask the platform engineer for its network in spec.backendNetworks of the \
+                "a {kind} address: ask an administrator to add its network to spec.backendNetworks of the \
                  ConnectorClass"
             ),
             Self::Kubelet => f.write_str(
-                "the port of a kubelet: it needs its address by itself (/32 or /128) in spec.backendNetworks \
+                "a kubelet port: requires its exact address (/32 or /128) in spec.backendNetworks \
                  of the ConnectorClass",
             ),
-            Self::Metadata => f.write_str("cloud metadata, which is never dialed"),
+            Self::Metadata => f.write_str("a cloud metadata service, which is never dialed"),
             Self::Own => f.write_str("a listener of the gateway itself, which is never dialed"),
-            Self::Denied => f.write_str("a network that --deny-network closes"),
+            Self::Denied => f.write_str("a network that --deny-network forbids"),
         }
     }
 }
 
-/// Judges addresses.
+/// Checks addresses.
 #[derive(Clone, Debug)]
 pub struct AddressPolicy {
     allowed: Vec<IpNet>,
@@ -95,8 +95,8 @@ pub struct AddressPolicy {
 }
 
 impl AddressPolicy {
-    /// `denied` stays closed whatever a class opens; `allowed` is open to every backend, also where it
-    /// is denied. `own` are the ports that this gateway listens on.
+    /// `denied` takes precedence over classes; `allowed` is open to every backend and takes precedence over
+    /// `denied`. `own` are the ports of this gateway's listeners.
     #[must_use]
     pub fn new(allowed: Vec<IpNet>, denied: &[IpNet], own: &[u16]) -> Self {
         let network = |network: &str| -> IpNet {
@@ -112,11 +112,10 @@ impl AddressPolicy {
         }
     }
 
-    /// Whether an address may be dialed for a backend whose class opens these networks. An address of
-    /// IPv6 that stands for one of IPv4 is judged as that one.
-    ///
-    /// # Errors
-    /// Says why not.
+    /// Checks whether an address may be dialed for a backend whose class permits these networks. An IPv6
+    /// address that embeds an IPv4 address is checked as that one.
+    /// | # Errors
+    /// The reason why not.
     pub fn judge(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), Closed> {
         let outer = address.ip();
         let ip = meant(outer);
@@ -153,14 +152,14 @@ impl Default for AddressPolicy {
     }
 }
 
-/// Whether an address is one of this machine: only those can be bound.
+/// Whether an address belongs to this machine: only those can be bound.
 fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
     let plain = SocketAddr::new(meant(address.ip()), 0);
     UdpSocket::bind(address).is_ok() || UdpSocket::bind(plain).is_ok()
 }
 
-/// Of IPv6 only 2000::/3 is assigned for use on the Internet.
+/// Only 2000::/3 is assigned for the IPv6 Internet.
 fn is_global(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(_) => true,
@@ -168,8 +167,7 @@ fn is_global(ip: IpAddr) -> bool {
     }
 }
 
-/// The address that packets to it end up at: of one that is mapped, compatible, NAT64 or 6to4 the inner
-/// one.
+/// The effective destination: the embedded address of mapped, compatible, NAT64 and 6to4 addresses.
 fn meant(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
@@ -182,7 +180,7 @@ fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let low = Ipv4Addr::from_bits(u32::try_from(bits & 0xffff_ffff).ok()?);
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => Some(low),
-        // Not :: and ::1, which are addresses of their own.
+        // Except :: and ::1, which do not embed an address.
         [0, 0, 0, 0, 0, 0, ..] if bits > 1 => Some(low),
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(low),
         [0x2002, high, next, ..] => {

@@ -1,4 +1,4 @@
-//! Tests of the guard, address by address.
+//! Tests of the address policy, address by address.
 
 use proptest::prelude::*;
 
@@ -121,7 +121,7 @@ fn a_class_opens_its_networks_and_no_others() {
         let fine = judged(&guard, &opened, address, 80).is_ok();
         assert_eq!(fine, open, "{address}");
     }
-    // What the outer form of an address is in opens nothing of the inner one.
+    // Permitting the outer form of an address does not permit the embedded one.
     let forms = networks(&["::/0"]);
     for address in ["::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::1"] {
         judged(&guard, &forms, address, 80).expect_err(address);

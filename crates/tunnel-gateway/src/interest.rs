@@ -1,8 +1,7 @@
-//! Which objects matter to the table in force. An event of any other is dropped before it becomes a run
-//! or an acknowledgement.
-//!
-//! The set is laid down before the caches are read that it is about: what changes after that is seen by
-//! its event, what changed before by the read.
+//! Which objects matter to the current table. Events of other objects are dropped before they trigger a
+//! reconcile or an acknowledgment.
+//! | The set is updated before the caches it covers are read: later changes arrive as events, and earlier
+//! ones are in the caches.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -13,7 +12,7 @@ use aplomb_api::tunnel::{CLASS, annotations};
 use crate::decide::owner;
 use crate::views::{GatewayView, ObjectReference, RouteView, SliceView};
 
-/// The names that the objects of a table name.
+/// The names that a table's objects refer to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableReferences {
     pub(crate) gateways: BTreeSet<ObjectKey>,
@@ -24,7 +23,7 @@ pub(crate) struct TableReferences {
     pub(crate) connectors: BTreeSet<ObjectKey>,
 }
 
-/// The interest in force. Clones share it.
+/// The current references. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReferenceIndex(Arc<RwLock<TableReferences>>);
 
@@ -33,8 +32,7 @@ impl ReferenceIndex {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = interest;
     }
 
-    /// Adds an interest to the one in force: until a pass knows all that matters now, what mattered
-    /// before it does so still.
+    /// Adds references. Until a pass has computed the new set, the previous references still count.
     pub(crate) fn widen(&self, interest: &TableReferences) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         held.gateways.extend(interest.gateways.iter().cloned());
@@ -56,7 +54,7 @@ pub(crate) fn is_ours(gateway: &GatewayView) -> bool {
 }
 
 impl TableReferences {
-    /// What the Gateways of our class name.
+    /// The references of our class's Gateways.
     pub(crate) fn in_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
         let mut interest = Self::default();
         for gateway in gateways {
@@ -77,7 +75,7 @@ impl TableReferences {
         interest
     }
 
-    /// Whether a hostname is named, or a wildcard would serve it.
+    /// Whether a hostname is referenced, or a wildcard would serve it.
     pub(crate) fn names(&self, hostname: &str) -> bool {
         let covered = |(at, _): (usize, &str)| {
             let wildcard = format!("*{}", &hostname[at..]);
@@ -87,13 +85,13 @@ impl TableReferences {
             || (self.has_wildcards() && hostname.match_indices('.').any(covered))
     }
 
-    /// Whether a hostname that is named is a wildcard.
+    /// Whether a referenced hostname is a wildcard.
     pub(crate) fn has_wildcards(&self) -> bool {
         let mut rest = self.hostnames.range("*.".to_owned()..);
         rest.next().is_some_and(|it| it.starts_with("*."))
     }
 
-    /// Whether a route is attached to one of the Gateways, or wants to be.
+    /// Whether a route is attached to one of the Gateways, or requests to be.
     pub(crate) fn attaches(&self, route: &RouteView) -> bool {
         let namespace = route.meta().namespace;
         let mut parents = route.spec.parent_refs.iter();
@@ -103,7 +101,8 @@ impl TableReferences {
         })
     }
 
-    /// Adds what a route names, its hostnames included: a wildcard listener does not say them.
+    /// Adds the references of a route, including its hostnames, because a wildcard listener does not list
+    /// them.
     pub(crate) fn add_route(&mut self, route: &RouteView) {
         let namespace = route.meta().namespace;
         let hostnames = route
@@ -128,7 +127,7 @@ impl TableReferences {
         }
     }
 
-    /// Adds the connector that an EndpointSlice names.
+    /// Adds the connector of an EndpointSlice.
     pub(crate) fn add_slice(&mut self, slice: &SliceView) {
         let named = slice.metadata.annotations.get(annotations::CONNECTOR);
         let key = named.map(|name| ObjectKey::new(slice.meta().namespace, name));

@@ -1,5 +1,5 @@
-//! The data plane of tunnels: HTTP in, iroh out. It serves what its caches say and tells what it
-//! serves; it decides nothing about tunnels.
+//! The data plane of tunnels: HTTP in, iroh out. It serves and reports what its caches contain, and makes no
+//! decisions about tunnels.
 #![forbid(unsafe_code)]
 
 pub mod access;

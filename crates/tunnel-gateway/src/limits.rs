@@ -1,39 +1,39 @@
-//! How much the gateway takes on. A limit that is reached refuses what is too much and touches nothing
-//! that is already under way, nor anybody else.
+//! Limits of the gateway. A limit that is reached rejects the excess and affects neither requests in flight
+//! nor other tenants.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Every limit of the public listeners.
+/// The limits of the public listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerLimits {
-    /// How many bytes the head of a request may have.
+    /// Maximum size of a request head in bytes.
     pub header_bytes: usize,
-    /// How many headers a request may have.
+    /// Maximum number of headers of a request.
     pub headers: usize,
-    /// How long a connection may wait for the head of its next request, and for a TLS handshake.
+    /// Timeout for the next request head on a connection, and for a TLS handshake.
     pub header_timeout: Duration,
-    /// How long a body may stand still, in either direction.
+    /// How long a body may make no progress, in either direction.
     pub body_idle: Duration,
-    /// How long nothing may come over an upgraded connection, from neither side.
+    /// How long an upgraded connection may be idle in both directions.
     pub upgrade_idle: Duration,
-    /// How long a connection to an origin may take.
+    /// Timeout for connecting to an origin.
     pub dial_timeout: Duration,
-    /// How long a response may take to begin after the request was sent, where the route says nothing.
+    /// Timeout from the sent request to the response head, if the route sets none.
     pub response_timeout: Duration,
-    /// How many connections there may be.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// How many of them may come from one address (one /64 of IPv6).
+    /// Maximum connections from one address (one /64 for IPv6).
     pub connections_per_client: usize,
-    /// How many requests of one HTTP/2 connection may be under way.
+    /// Maximum concurrent requests on one HTTP/2 connection.
     pub streams_per_connection: u32,
-    /// How many requests of one tunnel may be under way, upgraded ones among them.
+    /// Maximum concurrent requests of one tunnel, including upgraded ones.
     pub requests_per_tunnel: usize,
-    /// How long an unused connection to an origin is kept.
+    /// How long an idle connection to an origin is kept.
     pub idle_connection: Duration,
-    /// How many unused connections to one origin are kept.
+    /// Maximum idle connections to one origin.
     pub idle_connections_per_origin: usize,
 }
 
@@ -57,14 +57,14 @@ impl Default for ListenerLimits {
     }
 }
 
-/// So many at once for each key.
+/// A limit on concurrent uses per key.
 #[derive(Debug)]
 pub(crate) struct KeyedLimit<K: Ord + Clone> {
     most: usize,
     taken: Mutex<BTreeMap<K, usize>>,
 }
 
-/// One of them. Dropping it makes room for another.
+/// One use. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct LimitSlot<K: Ord + Clone> {
     quota: Arc<KeyedLimit<K>>,
@@ -79,7 +79,7 @@ impl<K: Ord + Clone> KeyedLimit<K> {
         })
     }
 
-    /// One more, if there is room.
+    /// Takes a slot, if one is free.
     pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let many = taken.get(&key).copied().unwrap_or_default();
@@ -107,7 +107,7 @@ impl<K: Ord + Clone> Drop for LimitSlot<K> {
     }
 }
 
-/// Whom a connection counts for: an address, or the /64 that one customer has of IPv6.
+/// The key of a connection's client: its address, or for IPv6 its /64, which one customer has.
 pub(crate) fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),

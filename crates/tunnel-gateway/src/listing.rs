@@ -1,22 +1,22 @@
-//! What a record says of many objects: all of them by name, as many as fit with the reason. A record that
-//! is refused for its size would make its replica count as dead, so every list has a bound in bytes; what
-//! is beyond all of them is said to be unknown, namespace by namespace. Pure.
+//! Lists in a GatewayReplica: every object by name, and as many as fit with their reason. A record that is
+//! rejected for its size would make its replica count as dead, so every list is limited in bytes. Objects
+//! beyond the limits are reported as unknown, by namespace. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, QuarantinedRoute};
 use serde::Serialize;
 
-/// How many entries are shown whole.
+/// Maximum entries with a reason.
 const SHOWN: usize = 512;
-/// How many bytes those take at most.
+/// Maximum bytes of those entries.
 const WHOLE: usize = 256 * 1024;
-/// How many bytes the names of the others take at most.
+/// Maximum bytes of the names of the others.
 const NAMES: usize = 192 * 1024;
-/// How many namespaces are named.
+/// Maximum namespaces listed.
 const NAMESPACES: usize = 256;
 
-/// Writes down what is left out and what is lost.
+/// Fills the lists of omitted routes and lost connectors.
 pub(crate) fn list(
     spec: &mut GatewayReplicaSpec,
     quarantined: &[QuarantinedRoute],
@@ -45,7 +45,7 @@ pub(crate) fn list(
     };
 }
 
-/// How many of the first entries are shown whole.
+/// How many of the first entries fit with their reasons.
 fn fitting<T: Serialize>(all: &[T]) -> usize {
     let mut room = WHOLE;
     let fits = |it: &&T| {
@@ -57,8 +57,8 @@ fn fitting<T: Serialize>(all: &[T]) -> usize {
     all.iter().take(SHOWN).take_while(fits).count()
 }
 
-/// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first:
-/// one that has very many costs the others nothing.
+/// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first, so
+/// that one with very many does not displace the others.
 fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (namespace, _) in &all {
@@ -67,7 +67,7 @@ fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
     all.sort_by_cached_key(|(namespace, name)| (counts[namespace], name.clone()));
     let (mut room, mut fit, mut cut) = (NAMES, Vec::new(), BTreeSet::new());
     for (namespace, name) in all {
-        // With its quotes and a comma.
+        // Including quotes and a comma.
         room = room.saturating_sub(name.len() + 3);
         match room {
             0 => drop(cut.insert(namespace)),

@@ -1,4 +1,4 @@
-//! What this process remembers between two passes: nothing that a restart could not do without.
+//! State kept between passes. A restart may lose all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use crate::decide::owner;
 use crate::pace::PublishSchedule;
 use crate::views::{GatewayConnectorView, GatewayView, TlsSecretView};
 
-/// How long a Gateway may wait for its HTTPProxy to be seen before it counts as a stranger's. The two
-/// come by different watches, so that the child may come first.
+/// How long a Gateway may wait for its HTTPProxy to appear before it counts as unowned. The two arrive on
+/// different watches, so the child may come first.
 const AWAITED: Duration = Duration::from_millis(500);
 
-/// For how many times as long as a table took to build none is built: requests need the time too.
+/// Pause between table builds, as a multiple of the build time, because requests need the CPU too.
 const REST: u32 = 4;
-/// The longest such rest.
+/// Maximum pause.
 const LONGEST_REST: Duration = Duration::from_millis(200);
 
-/// What is remembered.
+/// The state between passes.
 #[derive(Default)]
 pub(crate) struct ControlState {
     rested: Option<Instant>,
-    /// What was said, and when.
+    /// The last published report.
     pub(crate) pace: PublishSchedule,
     released: BTreeMap<ObjectKey, String>,
     orphans: BTreeMap<String, Instant>,
-    /// The Gateways that were seen with their HTTPProxy: without it, they are about to go.
+    /// Gateways that were seen with their HTTPProxy. Without it they are about to be deleted.
     owned: BTreeSet<String>,
-    /// Those that were waited for in the last pass.
+    /// Gateways that were waited for in the last pass.
     waiting: BTreeMap<String, (ObjectKey, ResourceVersion)>,
     began: Option<Instant>,
     certificates: BTreeMap<ObjectKey, (ResourceVersion, CertificateResult)>,
@@ -49,13 +49,13 @@ impl ControlState {
         Some(rested - now)
     }
 
-    /// A table was built, and took so long.
+    /// Records that building a table took `took`.
     pub(crate) fn built(&mut self, took: Duration, now: Instant) {
         self.rested = Some(now + took.saturating_mul(REST).min(LONGEST_REST));
     }
 
-    /// Whether the agent of a Connector has gone on purpose. The operator's word for it is about the
-    /// life of the agent that was there when it was first heard.
+    /// Whether the agent of a Connector shut down gracefully. The operator's report applies to the agent
+    /// session that was registered when it was first seen.
     pub(crate) fn released(&mut self, connector: &GatewayConnectorView) -> bool {
         let key = connector.meta().key();
         let details = connector.status.connection_details.as_ref();
@@ -67,8 +67,8 @@ impl ControlState {
         *self.released.entry(key).or_insert_with(|| session.clone()) == session
     }
 
-    /// The Gateways whose HTTPProxy may be about to be seen, and until when. One that was seen with it,
-    /// or that was acknowledged, is not waited for again: what is said never goes back.
+    /// Gateways whose HTTPProxy may be about to appear, and until when to wait. One that was already seen
+    /// with it, or was acknowledged, is not waited for again: reported versions never go back.
     pub(crate) fn awaited(
         &mut self,
         gateways: &[Arc<GatewayView>],
@@ -93,7 +93,7 @@ impl ControlState {
         (uids, until)
     }
 
-    /// The Gateways whose HTTPProxy is still to be seen.
+    /// Gateways whose HTTPProxy has not appeared yet.
     fn orphaned(
         &mut self,
         gateways: &[Arc<GatewayView>],
@@ -115,8 +115,8 @@ impl ControlState {
         orphans
     }
 
-    /// Until when the first word waits for HTTPProxies that are still to be seen: said earlier, it would
-    /// hold back what this replica serves already.
+    /// Until when the first report waits for HTTPProxies that have not appeared yet. An earlier report would
+    /// omit routes that this replica is about to serve.
     pub(crate) fn first_word(&self, awaited: Option<Instant>) -> Option<Instant> {
         let longest = self.began? + AWAITED;
         awaited
@@ -124,7 +124,7 @@ impl ControlState {
             .map(|until| until.min(longest))
     }
 
-    /// The certificate of a Secret, read once for each version of it.
+    /// The certificate of a Secret, parsed once per version.
     pub(crate) fn certificate(&mut self, secret: &TlsSecretView) -> CertificateResult {
         let meta = secret.meta();
         let (key, version) = (meta.key(), meta.version());
@@ -137,24 +137,24 @@ impl ControlState {
         let certified = certificates::parse(part("tls.crt"), part("tls.key"));
         let certified = certified.map(Arc::new).map_err(|error| error.to_string());
         if let Err(error) = &certified {
-            tracing::warn!(secret = %key, error, "A certificate cannot be served");
+            tracing::warn!(secret = %key, error, "Secret does not contain a valid certificate");
         }
         self.certificates.insert(key, (version, certified.clone()));
         certified
     }
 
-    /// Lets go of what was heard of Connectors that are not named any more.
+    /// Drops release records of unreferenced Connectors.
     pub(crate) fn retain_released(&mut self, named: &BTreeSet<ObjectKey>) {
         self.released.retain(|key, _| named.contains(key));
     }
 
-    /// Lets go of certificates that are not named any more.
+    /// Drops unreferenced certificates.
     pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<ObjectKey>) {
         self.certificates.retain(|key, _| named.contains(key));
     }
 }
 
-/// The version of a kind in what was applied.
+/// The version of a kind in a report.
 pub(crate) fn applied_of<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,
@@ -191,7 +191,7 @@ mod tests {
         assert!(!memory.released(&connector("two", "LeaseExpired")));
         assert!(
             memory.released(&connector("two", "Released")),
-            "it went too"
+            "the second one was released too"
         );
         memory.retain_released(&BTreeSet::new());
         assert!(memory.released.is_empty());
@@ -237,7 +237,7 @@ mod tests {
         assert!(!awaits(&seen, now));
         assert!(
             !awaits(&BTreeMap::new(), now),
-            "its HTTPProxy was deleted: nothing that was said is taken back"
+            "its HTTPProxy was deleted: reported versions never go back"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Gathers everything a table depends on into one [`TableInputs`], from the caches alone. Makes no call.
+//! Collects the inputs of a table in one [`TableInputs`], from the caches alone. Makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,28 +19,28 @@ use crate::views::{
 };
 use crate::world::{Claim, ConnectorInfo, TableInputs};
 
-/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+/// The index of HTTPProxies by the first label of their platform hostname.
 pub(crate) const BY_LABEL: &str = "label";
 
-/// What is looked at.
+/// Builds the inputs from these.
 pub(crate) struct Observer<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
 }
 
-/// A world, and when it may look otherwise although nothing changes.
+/// The inputs, and when they may change without an event.
 pub(crate) struct Observed {
     pub(crate) world: TableInputs,
     pub(crate) again: Option<Instant>,
 }
 
 impl Observer<'_> {
-    /// The world as it is now.
+    /// The current inputs.
     ///
     /// # Errors
-    /// A cache is missing, which is a defect of the wiring.
+    /// A cache is missing, which is a bug in the wiring.
     pub(crate) fn observe(&self) -> Result<Observed> {
-        // Before anything is read: what is said to be taken into account must have been.
+        // Read first: every version that is acknowledged must be included in the data read below.
         let versions = self.versions()?;
         let mut gateways = self.cx.cache::<GatewayView>()?.list();
         gateways.retain(|gateway| is_ours(gateway));
@@ -164,7 +164,7 @@ impl Observer<'_> {
         Ok(self.office.relays(relays))
     }
 
-    /// The API server has checked that they are networks.
+    /// The API server has validated that they are networks.
     fn networks(&self) -> Result<BTreeMap<String, Vec<IpNet>>> {
         let mut classes = self.cx.cache::<ConnectorClass>()?.list();
         classes.retain(|class| class.spec.controller_name == CONTROLLER);
@@ -185,7 +185,7 @@ fn claim(claim: &HostnameClaim) -> Claim {
     }
 }
 
-/// The objects of these names that are there.
+/// The objects with these names that exist.
 fn chosen<'a, V: View>(
     cache: &Cache<V>,
     keys: impl Iterator<Item = &'a ObjectKey>,
@@ -194,7 +194,7 @@ fn chosen<'a, V: View>(
         .collect()
 }
 
-/// The version that a cache has passed.
+/// The version that a cache has reached.
 fn passed<V: View>(cache: &Cache<V>) -> String {
     let version = cache.freshness().list_version;
     version

@@ -1,5 +1,5 @@
-//! What the passes of the controller share: who this replica is, the table in force, the sessions, and
-//! what is remembered.
+//! Context shared by the controller's passes: the identity of this replica, the current table, the sessions,
+//! and state kept between passes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,26 +19,26 @@ use crate::serve::{PhaseHandle, ServePhase};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Who this replica is, as others know it.
+/// The identity and addresses of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaInfo {
-    /// The namespace of its GatewayReplica.
+    /// Namespace of its GatewayReplica.
     pub namespace: String,
-    /// The name of its GatewayReplica.
+    /// Name of its GatewayReplica.
     pub identity: String,
-    /// Where its public HTTP listener is reached.
+    /// Address of its public HTTP listener.
     pub listen: String,
-    /// Where its public TLS listener is reached.
+    /// Address of its public TLS listener.
     pub listen_tls: Option<String>,
     /// Its iroh endpoint id, in hex.
     pub endpoint_id: String,
-    /// How long after its last heartbeat it counts as gone.
+    /// How long after its last heartbeat it counts as dead.
     pub lease_seconds: u32,
-    /// The relays that it may be told to use, beside those of the ConnectorClasses.
+    /// Relays that it may use, in addition to those of the ConnectorClasses.
     pub relays: Vec<String>,
 }
 
-/// What the passes share. Clones are the same.
+/// Shared context of the passes. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct GatewayContext {
     pub(crate) place: Arc<ReplicaInfo>,
@@ -54,7 +54,7 @@ pub(crate) struct GatewayContext {
     gone: Arc<watch::Sender<bool>>,
 }
 
-/// What an office is made of.
+/// The parts of a [`GatewayContext`].
 pub(crate) struct Furniture {
     pub(crate) place: ReplicaInfo,
     pub(crate) table: Arc<ArcSwap<RoutingTable>>,
@@ -82,8 +82,7 @@ impl GatewayContext {
         }
     }
 
-    /// What a pass runs for: the namespace that this replica lives in, which is there before it has said
-    /// anything.
+    /// The object that a pass reconciles: the namespace of this replica, which exists before its own record.
     pub(crate) fn home(&self) -> ObjectKey {
         ObjectKey::new(None, &self.place.namespace)
     }
@@ -97,7 +96,7 @@ impl GatewayContext {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to run when an object has changed: a pass, if it matters to the table.
+    /// The event handler of an object: triggers a pass if the object matters to the table.
     pub(crate) fn concern(
         &self,
         kind: &'static str,
@@ -113,7 +112,7 @@ impl GatewayContext {
         vec![self.home()]
     }
 
-    /// Makes the next pass take this replica's name off the list.
+    /// Makes the next pass delete this replica's record.
     pub(crate) fn leave(&self) {
         self.leaving.store(true, Ordering::Release);
         self.health.reach(ServePhase::Draining);
@@ -124,19 +123,19 @@ impl GatewayContext {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// The name is off the list.
+    /// Records that the GatewayReplica is deleted.
     pub(crate) fn has_left(&self) {
         self.gone.send_replace(true);
     }
 
-    /// Resolves when the name is off the list.
+    /// Resolves when the GatewayReplica is deleted.
     pub(crate) async fn left(&self) {
         // The sender is in self.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
-    /// The relays that may be used, with those of the classes. What is not a URL is none: the operator says
-    /// so of the connectors of its class.
+    /// The relays that may be used, including those of the classes. Invalid URLs are skipped; the operator
+    /// reports them on the connectors of the class.
     pub(crate) fn relays<'a>(
         &'a self,
         classes: impl Iterator<Item = &'a String>,

@@ -1,5 +1,5 @@
-//! When this replica speaks: at once where somebody waits for it, but not for each of many changes that
-//! come together; else with its heartbeat. Pure: time comes in.
+//! When this replica publishes its report: soon after a change that other components wait for, coalescing
+//! changes that come together, and otherwise with the heartbeat. Pure: time is passed in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use tokio::time::Instant;
 
 use crate::memory::applied_of;
 
-/// How long to wait for more after a change: the children of a tunnel are written one after another.
+/// How long to wait for further changes: the children of a tunnel are written one after another.
 const QUIET: Duration = Duration::from_millis(25);
-/// How long a change waits for others at most.
+/// Maximum delay of a change while waiting for others.
 const LONGEST: Duration = Duration::from_millis(100);
-/// At most five times a second.
+/// At most five reports per second.
 const SPACING: Duration = Duration::from_millis(200);
-/// The pauses after writes that failed.
+/// Backoff after failed writes: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// What was said and what waits to be said.
+/// The last report, and the changes that wait for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct PublishSchedule {
     said: Option<(Instant, GatewayReplicaSpec)>,
@@ -36,7 +36,7 @@ struct Waiting {
 }
 
 impl PublishSchedule {
-    /// An object that matters has changed: somebody may wait to hear that it was taken into account.
+    /// Records that a relevant object changed, so that a writer may wait for its acknowledgment.
     pub(crate) fn demand(
         &mut self,
         kind: &'static str,
@@ -56,8 +56,8 @@ impl PublishSchedule {
         waiting.last = now;
     }
 
-    /// When `spec` is to be said. `exists` says whether an object is still there: nobody waits for one
-    /// that is gone.
+    /// When `spec` is to be published. `exists` tells whether an object still exists: a deleted one needs no
+    /// acknowledgment.
     pub(crate) fn due(
         &mut self,
         spec: &GatewayReplicaSpec,
@@ -102,49 +102,49 @@ impl PublishSchedule {
         quiet.max(at + SPACING).min(heartbeat)
     }
 
-    /// It was said.
+    /// Records that a report was published.
     pub(crate) fn published(&mut self, spec: GatewayReplicaSpec, now: Instant) {
         self.said = Some((now, spec));
         self.waiting = None;
         self.failed = None;
     }
 
-    /// Whether nothing was said.
+    /// Whether no report was published yet.
     pub(crate) fn is_silent(&self) -> bool {
         self.said.is_none()
     }
 
-    /// Whether a version of a kind was said to be taken into account.
+    /// Whether a published report acknowledges this version of a kind.
     pub(crate) fn has_said(&self, kind: &str, version: &ResourceVersion) -> bool {
         let said = self.said.as_ref();
         said.is_some_and(|(_, said)| passed(&said.applied, kind, version))
     }
 
-    /// Nobody knows any more what was said.
+    /// Drops the last report because its state on the server is unknown.
     pub(crate) fn forgotten(&mut self) {
         self.said = None;
     }
 
-    /// It could not be said.
+    /// Records that publishing failed.
     pub(crate) fn failed(&mut self, now: Instant) {
         let times = self.failed.map_or(0, |(_, times)| times + 1);
         self.failed = Some((now, times));
     }
 }
 
-/// How often a replica says that it is there.
+/// Interval of heartbeats.
 fn heartbeat(spec: &GatewayReplicaSpec) -> Duration {
     let lease = u64::try_from(spec.lease_duration_seconds).unwrap_or(1);
     Duration::from_secs(lease.max(1)) / 3
 }
 
-/// Whether what was applied includes a version. One that does not compare counts as included.
+/// Whether a report includes a version. One that cannot be compared counts as included.
 fn passed(applied: &AppliedVersions, kind: &str, version: &ResourceVersion) -> bool {
     let applied = ResourceVersion::parse(applied_of(applied, kind));
     applied.includes(version).unwrap_or(true)
 }
 
-/// Whether something is to be said at once, whatever was applied.
+/// Whether a difference must be published at once, regardless of versions.
 fn differs(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
     said.lost != spec.lost
         || said.more_lost != spec.more_lost
@@ -180,7 +180,7 @@ mod tests {
         ResourceVersion::Number(number)
     }
 
-    /// One that said that it has applied version 5, a minute ago.
+    /// A schedule whose last report acknowledged version 5, a minute ago.
     fn settled() -> (PublishSchedule, Instant) {
         let (mut pace, now) = (PublishSchedule::default(), Instant::now());
         pace.published(spec("5"), now);
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(
             pace.due(&spec("9"), |_, _| true, now),
             heartbeat,
-            "noise moved the version, and nobody waits for it"
+            "an irrelevant change moved the version, and no writer waits for it"
         );
     }
 

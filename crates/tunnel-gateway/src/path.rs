@@ -1,10 +1,10 @@
-//! Request paths in one form, so that the path that is matched is the path that the origin gets. A path
-//! that servers are known to read in different ways is refused, or has to lead to the same rule in each
-//! of these readings. Pure.
+//! Normalizes request paths, so that the path that is matched is the path that the origin gets. A path that
+//! servers are known to interpret differently is rejected, or must select the same rule in every
+//! interpretation. Pure.
 
 use std::borrow::Cow;
 
-/// How many times an origin may decode a path after the first time. More layers are refused.
+/// How many more times an origin may decode a path. Paths encoded more often are rejected.
 const LAYERS: usize = 3;
 
 /// Characters that Unicode normalization turns into dots, a slash or a semicolon.
@@ -20,11 +20,10 @@ const LOOKALIKES: [(&str, &str); 9] = [
     ("%EF%B9%94", ";"),
 ];
 
-/// The path with unreserved characters decoded, every other escape in upper case, slashes merged and dot
-/// segments resolved, in this order.
-///
-/// # Errors
-/// The path cannot be read in one way only; says why.
+/// The path with unreserved characters decoded, other escapes in upper case, slashes merged and dot segments
+/// resolved, in this order.
+/// | # Errors
+/// The reason why the path is ambiguous or invalid.
 pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
     if path.is_empty() {
         return Ok(Cow::Owned("/".to_owned()));
@@ -38,27 +37,26 @@ pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
         return Ok(Cow::Borrowed(path));
     }
     let path = escaped(path)?;
-    // Before a dot segment takes one of them away: servers would disagree about what it takes.
+    // Checked before dot segments are resolved, because servers disagree about what they remove.
     for segment in path.split('/') {
         readings(segment)?;
     }
     Ok(Cow::Owned(resolved(&path)))
 }
 
-/// Another way to read a normalized path.
+/// Another interpretation of a normalized path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// With everything decoded that separates segments or could stand in a rule.
+    /// With every separator and every character that could occur in a rule decoded.
     pub(crate) path: String,
-    /// Without path parameters (`;x`), perhaps without what follows an encoded `?` or `#`.
+    /// Without path parameters (`;x`), and possibly without what follows an encoded `?` or `#`.
     pub(crate) cut: bool,
 }
 
-/// The other ways to read a normalized path: with `%2F` as a slash, without path parameters, decoded
-/// several times.
-///
-/// # Errors
-/// One of them has a dot segment or something that is refused anywhere.
+/// The other interpretations of a normalized path: with `%2F` as a slash, without path parameters, and
+/// decoded several times.
+/// | # Errors
+/// An interpretation has a dot segment or another invalid sequence.
 pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
     let mut readings = Vec::new();
     if !path.contains(['%', ';']) {
@@ -69,7 +67,7 @@ pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
         let whole = loose(&layer);
         let cut = without_parameters(&whole);
         let short = without_parameters(without_query(&whole));
-        // Some servers leave parameters out before they decode: `;%2Fx` ends at the next slash.
+        // Some servers remove parameters before they decode: `;%2Fx` ends at the next slash.
         let bare = loose(&without_parameters(&layer));
         let bare = (bare != cut).then_some((bare, true));
         let all = [(whole, false), (cut, true), (short, true)];
@@ -89,7 +87,7 @@ pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
     Err("is encoded too many times")
 }
 
-/// A normalized path, or a rule's, with its reserved characters and lookalikes decoded.
+/// A normalized path, or a rule's path, with reserved characters and lookalikes decoded.
 pub(crate) fn loose(path: &str) -> String {
     let mut parts = path.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -114,7 +112,7 @@ pub(crate) fn loose(path: &str) -> String {
         })
 }
 
-/// Characters that stand for themselves in a segment; `;` begins a parameter to some servers.
+/// Characters without special meaning in a segment. Some servers treat `;` as the start of a parameter.
 fn is_plain(byte: u8) -> bool {
     is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
 }
@@ -123,7 +121,7 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Every character in its one form, decoded or in an escape of upper case.
+/// Every character in canonical form: decoded, or escaped in upper case.
 fn escaped(path: &str) -> Result<String, &'static str> {
     const HEX: [char; 16] = [
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
@@ -166,7 +164,7 @@ fn digit(byte: Option<u8>) -> Option<u8> {
     u8::try_from(digit).ok()
 }
 
-/// Whether two bytes begin a sequence that is longer than its character needs, such as `%E0%80%AE`.
+/// Whether two bytes begin an overlong UTF-8 sequence, such as `%E0%80%AE`.
 fn is_overlong(lead: u8, next: u8) -> bool {
     match lead {
         0xe0 => next < 0xa0,
@@ -175,7 +173,7 @@ fn is_overlong(lead: u8, next: u8) -> bool {
     }
 }
 
-/// Slashes merged, then dot segments resolved; nothing is above the root.
+/// Merges slashes, then resolves dot segments; the root has no parent.
 fn resolved(path: &str) -> String {
     let mut kept = Vec::new();
     for segment in path.split('/') {
@@ -193,7 +191,7 @@ fn resolved(path: &str) -> String {
     text
 }
 
-/// Whether a segment is a dot segment to a server that takes spaces away from its ends.
+/// Whether a server that trims spaces would treat a segment as a dot segment.
 fn is_dots(segment: &str) -> bool {
     let mut inner = segment;
     while let Some(rest) = inner.strip_prefix("%20").or(inner.strip_suffix("%20")) {
@@ -213,7 +211,7 @@ fn without_parameters(path: &str) -> String {
     cut.collect::<Vec<_>>().join("/")
 }
 
-/// One layer of `%25` less.
+/// Decodes one layer of `%25`.
 fn decoded_once_more(path: &str) -> String {
     let mut parts = path.split("%25");
     let mut text = parts.next().unwrap_or_default().to_owned();

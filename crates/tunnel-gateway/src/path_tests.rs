@@ -1,4 +1,4 @@
-//! Tests of paths: a table, and a model of origins that read a path in their own way.
+//! Tests of paths: a table, and a model of origins that interpret paths differently.
 
 use proptest::prelude::*;
 
@@ -109,14 +109,14 @@ fn what_servers_disagree_about_is_refused() {
 fn a_path_is_read_in_few_other_ways() {
     assert_eq!(readings("/a/b"), Ok(Vec::new()));
     let paths = |path: &str| -> Vec<String> {
-        let readings = readings(path).expect("it can be read");
+        let readings = readings(path).expect("the path is valid");
         readings.into_iter().map(|it| it.path).collect()
     };
     assert_eq!(paths("/a%2Fb;c/d"), ["/a/b;c/d", "/a/b/d", "/a/b/d"]);
     assert_eq!(
         paths("/a;%2Fb/c"),
         ["/a;/b/c", "/a/b/c", "/a/b/c", "/a/c"],
-        "parameters may go before anything is decoded"
+        "parameters may be removed before decoding"
     );
     assert_eq!(paths("/%40a"), ["/@a"; 3]);
     assert_eq!(paths("/a%3Fb"), ["/a%3Fb", "/a%3Fb", "/a"]);
@@ -126,8 +126,8 @@ fn a_path_is_read_in_few_other_ways() {
     );
 }
 
-/// An origin's way to read a path: it decodes so many times, then takes parameters away or not, takes a
-/// backslash for a slash, and resolves dot segments.
+/// How an origin interprets a path: it decodes it several times, removes parameters or not, treats a
+/// backslash as a slash, and resolves dot segments.
 fn origin(path: &str, times: usize, parameters: bool) -> String {
     let mut bytes = path.as_bytes().to_vec();
     for _ in 0..times {
@@ -169,7 +169,7 @@ fn below(path: &str, prefix: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// Only `/webhooks` is exposed: whatever is forwarded is under it to every origin.
+    /// Only `/webhooks` is exposed: every forwarded path is below it in every interpretation.
     #[test]
     fn no_origin_reads_a_path_as_one_outside_the_prefix(
         parts in proptest::collection::vec(proptest::sample::select(vec![

@@ -1,5 +1,5 @@
-//! Connections to origins that wait for their next request. Each belongs to one tunnel and one origin:
-//! what one tenant's origin does to a connection reaches nobody else.
+//! Idle connections to origins. Each belongs to one tunnel and one origin, so that a tenant's origin cannot
+//! affect the connections of another.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,15 +18,15 @@ use crate::limits::ListenerLimits;
 use crate::serve::upload::{UploadProgress, UpstreamSender};
 use crate::table::OriginTarget;
 
-/// Whose connections, and to where.
+/// The tunnel and the origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolKey {
-    /// The UID of the tunnel.
+    /// UID of the tunnel.
     pub(crate) tunnel: String,
     pub(crate) origin: Arc<OriginTarget>,
 }
 
-/// Connections that wait. They are closed when it is dropped, or when nobody used them for long.
+/// The pool of idle connections. They are closed when the pool is dropped, or after the idle timeout.
 pub(crate) struct ConnectionPool {
     shared: Arc<Shared>,
     _reaper: TaskHandle<()>,
@@ -38,7 +38,7 @@ struct Shared {
     most: usize,
     header_bytes: usize,
     idle: Mutex<BTreeMap<PoolKey, Vec<Waiting>>>,
-    /// Something waits where nothing did.
+    /// Notified when the first connection becomes idle.
     first: Notify,
 }
 
@@ -47,14 +47,13 @@ struct Waiting {
     since: Instant,
 }
 
-/// A connection and what drives it.
+/// A connection and the task that drives it.
 struct Connection {
     sender: SendRequest<UpstreamSender>,
     _driver: TaskHandle<()>,
 }
 
-/// A connection that is used. Dropping it closes the connection, and so tells the origin that nobody
-/// waits any more.
+/// A connection in use. Dropping it closes the connection, which cancels the request at the origin.
 pub(crate) struct PooledConnection {
     pool: Weak<Shared>,
     key: PoolKey,
@@ -79,12 +78,11 @@ impl ConnectionPool {
         }
     }
 
-    /// A connection that waited: the one that was used last, because it is the least likely to have been
-    /// closed by the origin.
+    /// An idle connection: the most recently used one, because the origin is least likely to have closed it.
     pub(crate) fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
         let mut idle = self.shared.idle();
         let waiting = idle.get_mut(key)?;
-        // One that is not ready yet may still be reading the end of its last response.
+        // A connection that is not ready yet may still be reading the end of its last response.
         waiting.retain(|it| !it.connection.sender.is_closed());
         let last = waiting
             .iter()
@@ -98,7 +96,7 @@ impl ConnectionPool {
         Some(self.lease(key.clone(), connection))
     }
 
-    /// A connection over `stream`.
+    /// Opens a connection over `stream`.
     pub(crate) async fn connect(
         &self,
         key: PoolKey,
@@ -109,7 +107,7 @@ impl ConnectionPool {
             .handshake(TokioIo::new(stream))
             .await?;
         let driver = self.shared.tasks.start(async move {
-            // Whoever waits for a response hears of the failure; nobody else needs to.
+            // The request that waits for a response gets the error.
             let _ = driver.with_upgrades().await;
         });
         let connection = Connection {
@@ -134,12 +132,12 @@ impl PooledConnection {
         &mut self.connection.sender
     }
 
-    /// The request that is sent over it.
+    /// Sets the request that is sent over it.
     pub(crate) fn carries(&mut self, progress: Arc<UploadProgress>) {
         self.progress = Some(progress);
     }
 
-    /// The response has ended. A connection whose request has not is of no use to another.
+    /// Returns the connection after a response. It is only reused if the request was sent completely.
     pub(crate) fn give_back(self) {
         let Some(pool) = self.pool.upgrade() else {
             return;
@@ -168,7 +166,8 @@ impl Shared {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes what has waited too long or was closed by the origin, and says when to look again.
+    /// Closes connections that are expired or were closed by the origin, and returns when the next one
+    /// expires.
     fn sweep(&self) -> Option<Instant> {
         let now = Instant::now();
         let mut idle = self.idle();
@@ -187,7 +186,7 @@ impl Shared {
     }
 }
 
-/// Sleeps while nothing waits.
+/// Closes expired connections; sleeps while none are idle.
 async fn reap(pool: Weak<Shared>) {
     loop {
         let Some(shared) = pool.upgrade() else { return };

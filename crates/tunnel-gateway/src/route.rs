@@ -1,5 +1,5 @@
-//! Which host and which route a request belongs to, by the Gateway API's precedence. Pure: nothing here
-//! changes a request.
+//! Selects the host and the route of a request by the Gateway API's precedence. Pure: requests are not
+//! modified.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -15,8 +15,8 @@ use http::{HeaderMap, HeaderName};
 use crate::path::{Reading, loose};
 use crate::table::{CompiledMatch, RouteAction, RoutingTable, TableRoute, VirtualHost};
 
-/// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
-/// their order: whoever builds the table has put the older HTTPRoute and the earlier rule first.
+/// Sorts routes into matching order. Routes with equal precedence keep their order: the table lists the older
+/// HTTPRoute and the earlier rule first.
 pub fn order(routes: &mut [TableRoute]) {
     routes.sort_by_cached_key(|route| {
         let wanted = &route.matches.wanted;
@@ -29,9 +29,8 @@ pub fn order(routes: &mut [TableRoute]) {
     });
 }
 
-/// Exact paths, then prefixes from the longest, then expressions. The prefix `/`, which is also what
-/// saying nothing means, tells nothing of the path: if it came before expressions, a rule for the rest
-/// would leave them nothing.
+/// Exact paths, then prefixes from the longest, then expressions. The prefix `/`, which is also the default,
+/// comes after expressions, because it matches every path and would leave nothing for them.
 fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
     let Some(path) = path else {
         return (3, Reverse(0));
@@ -46,10 +45,9 @@ fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
     }
 }
 
-/// What is served under a hostname (in lower case, without a port): the exact one, else the longest
-/// wildcard. A wildcard never gets what is an HTTPProxy's, whether that is served now or not. Only
-/// listeners of the connection's protocol count; one that is more specific and of the other protocol
-/// still decides whose the hostname is.
+/// The entry of a hostname (lower case, without a port): the exact one, else the longest wildcard. A wildcard
+/// never serves a hostname of an HTTPProxy, even one that is not served now. Only listeners of the
+/// connection's protocol serve it; a more specific one of the other protocol still owns the hostname.
 #[must_use]
 pub fn host<'t>(
     table: &'t RoutingTable,
@@ -67,13 +65,13 @@ pub fn host<'t>(
     hosts.find(|host| host.protocols.include(tls))
 }
 
-/// What follows each dot of a hostname, from the first.
+/// The suffix after each dot of a hostname, longest first.
 fn parents(hostname: &str) -> impl Iterator<Item = &str> {
     let dots = hostname.match_indices('.');
     dots.map(|(at, _)| &hostname[at + 1..])
 }
 
-/// The entry of a name, or of the longest suffix that `wildcard` knows.
+/// The entry of a name, or of its longest suffix in `wildcard`.
 pub(crate) fn lookup<'t, T>(
     exact: &'t BTreeMap<String, T>,
     name: &str,
@@ -92,8 +90,8 @@ pub fn pick<'h>(host: &'h VirtualHost, request: &Parts, tls: bool) -> Option<&'h
     first(routes, request, request.uri.path(), path_fits)
 }
 
-/// Whether a request leads to `route` in every way in which an origin may read its path, apart from what
-/// the rule itself spells out.
+/// Whether a request selects `route` in every interpretation of its path, except for encodings that the rule
+/// itself spells out.
 pub(crate) fn agree(
     (host, tls): (&VirtualHost, bool),
     request: &Parts,
@@ -115,7 +113,7 @@ pub(crate) fn agree(
     })
 }
 
-/// Whether two matches belong to one rule, whose origin all of them share.
+/// Whether two matches belong to one rule and therefore to one origin.
 fn is_same_rule(one: &TableRoute, other: &TableRoute) -> bool {
     match (&one.action, &other.action) {
         (RouteAction::Forward(one), RouteAction::Forward(other)) => Arc::ptr_eq(one, other),
@@ -158,7 +156,7 @@ fn path_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) ->
     }
 }
 
-/// The same for a path that was decoded further, with what is wanted decoded likewise.
+/// The same for a path that was decoded further, with the rule's path decoded likewise.
 fn loosely_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
     let escapes = |it: &&PathMatch| it.value.contains('%') && matcher.path.is_none();
     let Some(wanted) = wanted.filter(escapes) else {
@@ -168,13 +166,13 @@ fn loosely_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str)
     path_fits(matcher, Some(&PathMatch { kind, value }), path)
 }
 
-/// What follows a prefix of whole segments: nothing, or something that begins with a slash.
+/// The rest after a prefix of whole segments: empty, or starting with a slash.
 pub(crate) fn after_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Of several matches with one name only the first counts, as the Gateway API has it.
+/// Of several matches with the same name only the first counts, as the Gateway API defines.
 fn headers_fit(matcher: &CompiledMatch, headers: &HeaderMap) -> bool {
     let wanted = &matcher.wanted.headers;
     wanted.iter().enumerate().all(|(index, each)| {
@@ -217,7 +215,7 @@ fn fits(
     }
 }
 
-/// The value of a header; of one that is there several times, the values in one line.
+/// The value of a header; several values are joined into one line.
 fn joined<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
     let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
     let mut values = headers.get_all(name).iter();

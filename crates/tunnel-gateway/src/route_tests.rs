@@ -1,4 +1,4 @@
-//! Tests of matching, table by table.
+//! Tests of matching, as tables.
 
 use aplomb_api::tunnel::{HeaderMatch, QueryMatch};
 use http::Request;

@@ -1,5 +1,5 @@
-//! The public listeners: HTTP in, a [`OriginDialer`] out. Requests are served by the routing table of the
-//! moment; nothing here decides what is in it.
+//! The public listeners: HTTP in, an [`OriginDialer`] out. Requests are served with the current routing
+//! table; its content is decided elsewhere.
 
 mod accept;
 mod answer;
@@ -48,28 +48,28 @@ use crate::pool::ConnectionPool;
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// How a server serves.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ProxySettings {
-    /// How much it takes on.
+    /// Limits.
     pub limits: ListenerLimits,
-    /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
+    /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// Where each request is noted.
+    /// The access log.
     pub access_log: Option<AccessLog>,
-    /// Clients in these networks are proxies: what they say of their own clients is believed.
+    /// Networks of trusted proxies: their forwarding headers are accepted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The hostname that a request is for whose Host is an IP address or `localhost`; without, it is
-    /// for nobody.
+    /// The hostname for requests whose Host is an IP address or `localhost`. Without it, such requests get
+    /// 404.
     pub default_host: Option<String>,
-    /// How long, once it is told to go, it still takes new connections: those who send them hear of it
-    /// only after a moment.
+    /// How long it still accepts new connections while draining, because load balancers learn of the shutdown
+    /// with a delay.
     pub linger: Duration,
-    /// Where its tasks run.
+    /// Runtime for tasks.
     pub tasks: Tasks,
-    /// Wall time, for the access log.
+    /// Wall-clock time, for the access log.
     pub clock: Clock,
-    /// Where names of requests come from; another for each process.
+    /// Seed for request ids; must differ between processes.
     pub seed: u64,
 }
 
@@ -89,14 +89,14 @@ impl Default for ProxySettings {
     }
 }
 
-/// The data path. Dropping it breaks off everything it serves.
+/// The data path. Dropping it aborts everything in flight.
 pub struct ProxyServer {
     core: Arc<ProxyShared>,
     linger: Duration,
 }
 
 impl ProxyServer {
-    /// A server that serves what `table` says at the moment of each request.
+    /// A server that serves each request with the current content of `table`.
     #[must_use]
     pub fn new(
         settings: ProxySettings,
@@ -133,18 +133,18 @@ impl ProxyServer {
         }
     }
 
-    /// Serves HTTP on a listener, until [`ProxyServer::drain`].
+    /// Serves HTTP on a listener until [`ProxyServer::drain`].
     pub fn http(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
         accept::accept(self.core.clone(), listener, None)
     }
 
-    /// Serves HTTPS on a listener, with the table's certificates, until [`ProxyServer::drain`].
+    /// Serves HTTPS on a listener with the table's certificates until [`ProxyServer::drain`].
     pub fn tls(&self, listener: TcpListener) -> impl Future<Output = ()> + Send + use<> {
         let tls = TlsAcceptor::from(certificates::config(self.core.table.clone()));
         accept::accept(self.core.clone(), listener, Some(tls))
     }
 
-    /// Answers one request, as if it had come over a connection from `peer`.
+    /// Responds to one request as if it had come over a connection from `peer`.
     pub async fn handle<B>(
         &self,
         request: Request<B>,
@@ -159,14 +159,14 @@ impl ProxyServer {
         handle::handle(&self.core, request, ClientInfo { address, tls }).await
     }
 
-    /// Whether it wants traffic. Whoever builds the first table makes it [`ServePhase::Serving`].
+    /// The readiness phase. The controller sets it to [`ServePhase::Serving`] with the first table.
     #[must_use]
     pub fn health(&self) -> PhaseHandle {
         self.core.health.clone()
     }
 
-    /// Goes away in order: it is not ready any more, connections are closed after their response, then
-    /// nothing more is accepted. Requests under way and upgraded connections have until the deadline.
+    /// Shuts down gracefully: readiness fails, connections close after their response, then no more are
+    /// accepted. Requests in flight and upgraded connections may continue until the deadline.
     pub async fn drain(&self, deadline: Instant) {
         let core = &self.core;
         core.health.reach(ServePhase::Draining);
@@ -177,7 +177,7 @@ impl ProxyServer {
             let many = core.crew.len();
             tracing::warn!(
                 many,
-                "The deadline has come: what is under way is broken off"
+                "Drain deadline passed; closing open connections"
             );
         }
         core.crew.dismiss();

@@ -1,5 +1,5 @@
-//! The metrics of the data path. Every name stands here. A tunnel has series of its own as long as there
-//! are few enough tunnels; the rest share the series of `other`, so that no tenant can fill a scrape.
+//! Metrics of the data path. All metric names are defined here. The number of tunnels with their own series
+//! is limited; the rest share the series `other`, so that a tenant cannot inflate a scrape.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,15 +14,15 @@ use prometheus_client::registry::Registry;
 
 use crate::table::RoutingTable;
 
-/// How many tunnels have series of their own.
+/// Maximum tunnels with their own series.
 const TUNNELS: usize = 1000;
-/// What the rest are called. No tunnel is: its label has a slash.
+/// The label of the rest. A tunnel's own label contains a slash.
 const OTHER: &str = "other";
 /// The classes of status codes.
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Which way bytes go.
+/// Directions of bytes.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
-/// From a cached page to a report that somebody waits for.
+/// From a cached page to a slow report.
 const SECONDS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
@@ -55,7 +55,7 @@ struct ListenerLabels {
     listener: &'static str,
 }
 
-/// Every metric of the data path. Clones share them.
+/// The metrics of the data path. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayMetrics(Arc<Families>);
 
@@ -97,7 +97,7 @@ pub(crate) struct RequestEnded<'a> {
     /// namespace/name of its tunnel.
     pub(crate) tunnel: Option<&'a str>,
     pub(crate) status: u16,
-    /// Why the gateway itself answered.
+    /// Why the gateway itself responded.
     pub(crate) reason: Option<&'static str>,
     pub(crate) took: Duration,
     pub(crate) received: u64,
@@ -110,52 +110,52 @@ impl GatewayMetrics {
         let it = &self.0;
         registry.register(
             "aplomb_gateway_requests",
-            "Requests that have ended, by the class of their status",
+            "Completed requests by status class",
             it.requests.clone(),
         );
         registry.register(
             "aplomb_gateway_request_duration_seconds",
-            "From the head of a request to the end of its response",
+            "Seconds from the request head to the end of the response",
             it.seconds.clone(),
         );
         registry.register(
             "aplomb_gateway_bytes",
-            "Bytes of bodies, received from clients and sent to them",
+            "Body bytes received from and sent to clients",
             it.bytes.clone(),
         );
         registry.register(
             "aplomb_gateway_failures",
-            "Requests that the gateway itself answered or broke off, by X-Aplomb-Reason",
+            "Requests that the gateway itself failed, by X-Aplomb-Reason",
             it.failures.clone(),
         );
         registry.register(
             "aplomb_gateway_connections",
-            "Connections of clients that are open",
+            "Open client connections",
             it.connections.clone(),
         );
         registry.register(
             "aplomb_gateway_connections_refused",
-            "Connections of clients that were closed at once, for being too many",
+            "Client connections refused because of a limit",
             it.refused.clone(),
         );
         registry.register(
             "aplomb_gateway_upgrades",
-            "Upgraded connections (WebSocket and others) that are open",
+            "Open upgraded connections, such as WebSocket",
             it.upgrades.clone(),
         );
         registry.register(
             "aplomb_gateway_dials",
-            "Connections to origins that were asked for",
+            "Attempts to connect to origins",
             it.dials.clone(),
         );
         registry.register(
             "aplomb_gateway_access_log_lines_lost",
-            "Lines of the access log that its writer could not keep up with",
+            "Access log lines dropped because the writer fell behind",
             it.lines_lost.clone(),
         );
     }
 
-    /// Drops the series of tunnels that the table no longer has, which makes room for others.
+    /// Drops the series of tunnels that left the table, which makes room for others.
     pub fn retain(&self, table: &RoutingTable) {
         let hosts = table.hosts.values().chain(table.wildcards.values());
         let served: BTreeSet<String> = hosts.map(|host| host.tunnel.label()).collect();
@@ -194,7 +194,7 @@ impl GatewayMetrics {
         }
     }
 
-    /// One more connection of a client, until what is returned is dropped.
+    /// Counts an open client connection until the returned value is dropped.
     pub(crate) fn connected(&self, listener: &'static str) -> OpenGauge {
         let labels = ListenerLabels { listener };
         OpenGauge::new(self.0.connections.get_or_create_owned(&labels))
@@ -205,7 +205,7 @@ impl GatewayMetrics {
         self.0.refused.get_or_create(&labels).inc();
     }
 
-    /// One more upgraded connection, until what is returned is dropped.
+    /// Counts an open upgraded connection until the returned value is dropped.
     pub(crate) fn upgraded(&self) -> OpenGauge {
         OpenGauge::new(self.0.upgrades.clone())
     }
@@ -222,7 +222,7 @@ impl GatewayMetrics {
         self.0.labels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The label of a tunnel, its own if there is room.
+    /// The label of a tunnel: its own if the limit permits.
     fn label(&self, tunnel: Option<&str>) -> Arc<str> {
         let Some(tunnel) = tunnel else {
             return OTHER.into();
@@ -257,7 +257,7 @@ impl GatewayMetrics {
     }
 }
 
-/// Something that is open and counted as such.
+/// An open connection in a gauge.
 #[derive(Debug)]
 pub(crate) struct OpenGauge(Gauge);
 

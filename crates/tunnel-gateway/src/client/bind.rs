@@ -11,11 +11,11 @@ const KEEPALIVE: Duration = Duration::from_secs(1);
 /// After how much silence a session is dead.
 const IDLE: u32 = 5_000;
 
-/// An endpoint that cannot be had.
+/// An endpoint that cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// A relay's URL.
-    #[error("relay {0:?}: not a URL, write it like https://relay.example.com")]
+    #[error("relay {0:?} is not a URL: use a form like https://relay.example.com")]
     Relay(String),
     /// The UDP socket.
     #[error("cannot listen for QUIC on {0}: {1}")]
@@ -25,7 +25,7 @@ pub enum BindError {
 /// Binds an endpoint that dials and accepts nothing.
 ///
 /// # Errors
-/// A relay is no URL, or there is no socket to be had.
+/// A relay is not a URL, or the socket cannot be bound.
 pub async fn bind(
     key: SecretKey,
     relays: &[String],

@@ -21,14 +21,14 @@ impl AgentStream {
     }
 }
 
-/// Why there is no answer.
+/// Why there is a failure instead of a reply.
 #[derive(Debug)]
 pub(super) enum ExchangeError {
     /// The session is dead.
     Connection,
     /// The deadline passed.
     TimedOut,
-    /// The agent said something that is not of this protocol.
+    /// The agent's reply violates the protocol.
     Protocol(String),
 }
 

@@ -97,7 +97,7 @@ impl SessionManager {
 impl AgentSessions for SessionManager {
     fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
         let mut kept = self.kept();
-        // Requests under way keep the session of a connector that is no longer wanted until they end.
+        // Requests in flight keep the session of a connector that was removed until they end.
         kept.retain(|key, _| wanted.contains_key(key));
         for (key, wanted) in wanted {
             match kept.get(key) {

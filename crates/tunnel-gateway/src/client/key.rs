@@ -1,5 +1,5 @@
-//! The gateway's iroh key: kept in a file that only its owner can read, made on the first run. The key
-//! itself is never printed.
+//! The gateway's iroh key: kept in a file that only its owner can read, and generated on the first run. The
+//! key is never printed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,25 +11,24 @@ use iroh::SecretKey;
 /// A key file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// It cannot be read or made.
+    /// The file cannot be read or created.
     #[error("key file {}: {error}", path.display())]
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         error: io::Error,
     },
-    /// It holds something else.
-    #[error("key file {}: not a key of 64 hexadecimal digits; remove it to have a new one made", .0.display())]
+    /// The file contains something else.
+    #[error("key file {}: not a key of 64 hexadecimal digits; delete the file to generate a new key", .0.display())]
     NotAKey(PathBuf),
-    /// Others can read it.
-    #[error("key file {}: others can read it; make it private: chmod 600", .0.display())]
+    /// Other users can read it.
+    #[error("key file {}: readable by other users; run chmod 600 on it", .0.display())]
     Exposed(PathBuf),
 }
 
-/// The key in `file`, made if there is no such file; one for this life only without a file.
-///
-/// # Errors
+/// The key in `file`, which is generated if it does not exist. Without a file, a key for this process only.
+/// | # Errors
 /// The file cannot be used.
 pub fn secret_key(file: Option<&Path>) -> Result<SecretKey, KeyError> {
     let Some(path) = file else {

@@ -1,5 +1,5 @@
-//! The session with one agent: dialled eagerly, watched, dialled again. It reports when it has been
-//! down for over a second, and never gives up while it is wanted.
+//! The session with one agent: dialed at once, watched, and redialed. It reports when it has been down for
+//! over a second, and retries for as long as it is needed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(super) enum SessionState {
 pub(super) struct Shared {
     pub(super) wanted: watch::Sender<SessionTarget>,
     pub(super) state: watch::Sender<SessionState>,
-    /// Somebody waits for the session.
+    /// A request waits for the session.
     pub(super) wake: Notify,
     /// It has been down for too long.
     pub(super) lost: AtomicBool,
@@ -64,7 +64,7 @@ impl Shared {
         }
     }
 
-    /// Since when there is no session.
+    /// Since when the session is down.
     fn down_since(&self) -> Instant {
         match *self.state.borrow() {
             SessionState::Down { since, .. } => since,
@@ -103,7 +103,7 @@ pub(super) async fn keep(
 async fn hold(endpoint: &Endpoint, shared: &Shared) {
     let mut wanted = shared.wanted.subscribe();
     let mut pauses = Pauses::new(&wanted.borrow().target.id);
-    // The life of the agent that said good-bye, and where it was: one that has moved is there again.
+    // The agent session that ended with a release, and its addresses: one that has moved is dialed again.
     let mut gone = None;
     loop {
         let target = wanted.borrow_and_update().target.clone();
@@ -139,7 +139,7 @@ async fn hold(endpoint: &Endpoint, shared: &Shared) {
                 }
             },
             Err(error) => {
-                tracing::debug!(connector = %name(&target), %error, "Cannot reach an agent");
+                tracing::debug!(connector = %name(&target), %error, "Failed to connect to the agent");
             }
         }
         if !pauses.wait(shared, &mut wanted).await {
@@ -175,7 +175,7 @@ async fn held(
     target: &Arc<AgentTarget>,
     connection: Connection,
 ) -> End {
-    tracing::debug!(connector = %name(target), "Holds a session");
+    tracing::debug!(connector = %name(target), "Session established");
     let (before, began) = (shared.down_since(), Instant::now());
     let up = SessionState::Up(connection.clone(), target.clone());
     shared.state.send_replace(up);
@@ -189,14 +189,14 @@ async fn held(
             changed = wanted.changed() => {
                 let other = life(&wanted.borrow_and_update().target) != life(target);
                 if changed.is_err() || other {
-                    connection.close(VarInt::from_u32(0), b"another life of the agent is wanted");
+                    connection.close(VarInt::from_u32(0), b"replaced by another session of the agent");
                     connection.closed().await;
                     break End::Unwanted;
                 }
             }
         }
     };
-    tracing::debug!(connector = %name(target), ?end, "Lost a session");
+    tracing::debug!(connector = %name(target), ?end, "Session lost");
     let lasted = end != End::Broken { at_once: true };
     shared.state.send_replace(SessionState::Down {
         since: if lasted { Instant::now() } else { before },
@@ -214,7 +214,7 @@ async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, S
     let id: EndpointId = target
         .id
         .parse()
-        .map_err(|_| "it has no usable key".to_owned())?;
+        .map_err(|_| "the Connector has no valid key".to_owned())?;
     let mut address = EndpointAddr::new(id);
     for direct in &target.addresses {
         address = address.with_ip_addr(*direct);
@@ -228,7 +228,7 @@ async fn dial(endpoint: &Endpoint, target: &AgentTarget) -> Result<Connection, S
     }
     match timeout(DIAL, endpoint.connect(address, wire::ALPN)).await {
         Ok(connected) => connected.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {DIAL:?}")),
+        Err(_) => Err(format!("no response within {DIAL:?}")),
     }
 }
 
@@ -283,8 +283,8 @@ impl Pauses {
         self.next = PAUSES.0;
     }
 
-    /// Waits before the next dial: less if somebody asks for the session, not at all if what is wanted
-    /// changes. False when the session is over.
+    /// Waits before the next dial: less if a request waits for the session, not at all if the target changes.
+    /// False when the session should end.
     async fn wait(&mut self, shared: &Shared, wanted: &mut watch::Receiver<SessionTarget>) -> bool {
         let pause = self.next.mul_f64(0.5 + 0.5 * self.draw.f64());
         self.next = (self.next * 2).min(PAUSES.1);

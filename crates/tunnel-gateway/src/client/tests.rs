@@ -25,7 +25,7 @@ fn loopback() -> Option<SocketAddr> {
     Some((Ipv4Addr::LOCALHOST, 0).into())
 }
 
-/// A gateway's side, and how often it said that a session was lost or found.
+/// A gateway's side, and how often it reported a session as lost or restored.
 struct Side {
     keeper: SessionManager,
     dialer: AgentDialer,
@@ -157,7 +157,7 @@ async fn a_copied_connector_gets_nothing_and_a_session_of_its_own() {
         );
         assert!(side.dial(&own, "echo:1").await.is_ok());
         let second = peer.last.borrow().as_ref().map(|it| it.stable_id());
-        assert_ne!(first, second, "it has a session of its own");
+        assert_ne!(first, second, "it has its own session");
     }
 }
 
@@ -173,7 +173,7 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
         ..own.clone()
     };
     side.keep(&second);
-    // Also for a request whose table is still the one of before.
+    // Also for a request that still uses the previous table.
     for target in [&second, &own] {
         let refused = side.dial(target, "echo:1").await;
         assert!(
@@ -185,7 +185,7 @@ async fn a_recreated_connector_does_not_inherit_the_session_of_its_name() {
         );
     }
     let closed = timeout(Duration::from_secs(5), held.closed()).await;
-    closed.expect("the session of the first was ended");
+    closed.expect("the first session was closed");
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn without_a_session_a_request_waits_two_seconds_and_is_told_so() {
     assert_eq!(side.dial(&target, "echo:1").await, Err(DialError::Offline));
     assert!(
         began.elapsed() < Duration::from_secs(1),
-        "a released one is not waited for"
+        "a released session is not awaited"
     );
 }
 
@@ -238,12 +238,12 @@ async fn an_agent_that_comes_back_elsewhere_is_found_at_once() {
     let second = Peer::start(Some(key), "s2").await;
     let began = Instant::now();
     side.keep(&second.target());
-    // As a request does whose table was still the one of the first life.
+    // Like a request that still uses the table of the first agent session.
     let mut old = second.target();
     old.session = "s1".to_owned();
     assert!(side.dial(&old, "echo:1").await.is_ok());
     println!(
-        "another life of the agent was reached after {:.1?}",
+        "the next agent session was reached after {:.1?}",
         began.elapsed()
     );
 }
@@ -326,7 +326,7 @@ async fn a_session_that_is_not_wanted_is_not_kept() {
     );
     timeout(Duration::from_secs(5), peer.deserted())
         .await
-        .expect("it was let go");
+        .expect("the session was dropped");
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn a_key_is_made_once_and_private() {
     let read = secret_key(Some(&file)).expect("read");
     assert_eq!(read.public(), made.public());
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("changed");
-    let error = secret_key(Some(&file)).expect_err("others can read it");
+    let error = secret_key(Some(&file)).expect_err("the file is readable by other users");
     assert!(error.to_string().contains("chmod 600"), "{error}");
     std::fs::remove_file(&file).expect("removed");
 }

@@ -1,6 +1,6 @@
-//! Which Gateways are looked at, and whose each of them is. An owner reference counts only if this
-//! gateway itself sees the HTTPProxy of that name and UID in the same namespace: what an object says of
-//! its owner, anybody who may write it can say.
+//! Which Gateways are considered, and who owns each of them. An owner reference counts only if this gateway
+//! itself sees the HTTPProxy of that name and UID in the same namespace, because anyone who may write the
+//! object can set the reference.
 
 use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{CLASS, annotations};
@@ -37,7 +37,7 @@ impl AcceptedGateway<'_> {
 pub(super) enum GatewayOwner {
     /// An HTTPProxy's.
     Tunnel,
-    /// Somebody's who writes Gateways.
+    /// Written by a user, without an HTTPProxy.
     Plain,
 }
 

@@ -42,7 +42,7 @@ impl<'a> BackendResolver<'a> {
         opened: &[IpNet],
     ) -> Result<RouteAction, String> {
         if to.namespace.as_deref().is_some_and(|it| it != namespace) {
-            return Err("a backend of another namespace is not used".to_owned());
+            return Err("a backend must be in the namespace of its route".to_owned());
         }
         let port = to.port.and_then(|port| u16::try_from(port).ok());
         let port = port
@@ -62,7 +62,7 @@ impl<'a> BackendResolver<'a> {
                 Ok(self.through(&key, format!("localhost:{port}"), None))
             }
             (group, kind) => Err(format!(
-                "{kind} of {group:?} is no backend here: use EndpointSlice or Connector"
+                "{kind} of {group:?} is not supported as a backend: use EndpointSlice or Connector"
             )),
         }
     }
@@ -166,7 +166,7 @@ struct Dialled {
 }
 
 fn endpoint(url: &str) -> Result<Dialled, String> {
-    let wrong = || format!("the endpoint {url:?} is not like http://host:port");
+    let wrong = || format!("endpoint {url:?} is invalid: use http://host:port");
     let uri: http::Uri = url.parse().map_err(|_| wrong())?;
     let https = match uri.scheme_str() {
         Some("http") => false,

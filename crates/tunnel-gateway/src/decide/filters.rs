@@ -16,7 +16,7 @@ pub(super) fn check(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(
     for filter in filters {
         let word = word(filter.kind);
         if !seen.insert(word) {
-            return Err(format!("it has more than one filter of type {word}"));
+            return Err(format!("the rule has more than one filter of type {word}"));
         }
         let possible = complete(filter).and_then(|()| crate::filter::check(filter));
         possible.map_err(|reason| format!("filter {word}: {reason}"))?;
@@ -32,7 +32,7 @@ pub(super) fn check(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(
         }
     }
     if seen.contains("RequestRedirect") && seen.contains("URLRewrite") {
-        return Err("it has both RequestRedirect and URLRewrite".to_owned());
+        return Err("the rule has both RequestRedirect and URLRewrite".to_owned());
     }
     Ok(())
 }
@@ -47,7 +47,7 @@ fn word(kind: RouteFilterType) -> &'static str {
 }
 
 fn complete(filter: &RouteFilter) -> Result<(), String> {
-    let missing = || "the member of that name is missing".to_owned();
+    let missing = || "the field of that name is missing".to_owned();
     match filter.kind {
         RouteFilterType::RequestHeaderModifier => {
             let modifier = filter.request_header_modifier.as_ref();
@@ -81,7 +81,7 @@ fn redirect(redirect: &RequestRedirect) -> Result<(), String> {
 fn host(name: &str) -> Result<(), String> {
     match hostname::plain(name).filter(|name| !name.starts_with('*')) {
         Some(_) => Ok(()),
-        None => Err(format!("{name:?} is no hostname")),
+        None => Err(format!("{name:?} is not a hostname")),
     }
 }
 

@@ -66,13 +66,13 @@ pub(super) fn entitled(
             let given = !domain.is_empty() && canonical_hostname(&admitted.uid, domain) == hostname;
             (claimed || given)
                 .then_some(())
-                .ok_or_else(|| format!("{hostname} is not claimed for this HTTPProxy"))
+                .ok_or_else(|| format!("this HTTPProxy has no claim on {hostname}"))
         }
         GatewayOwner::Plain if claim.is_some() => Err(format!(
             "{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"
         )),
         GatewayOwner::Plain if is_canonical(hostname, domain) => Err(format!(
-            "{hostname} is of the form that HTTPProxies are given"
+            "{hostname} is reserved for platform hostnames of HTTPProxies"
         )),
         GatewayOwner::Plain => Ok(()),
     }

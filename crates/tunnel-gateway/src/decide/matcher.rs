@@ -23,7 +23,7 @@ pub(crate) fn compile(wanted: &RouteMatch) -> Result<CompiledMatch, String> {
     };
     for header in &wanted.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes());
-        name.map_err(|_| format!("{:?} is no name of a header", header.name))?;
+        name.map_err(|_| format!("{:?} is not a header name", header.name))?;
     }
     let headers = wanted.headers.iter().map(|it| (it.kind, &it.value));
     let query = wanted.query_params.iter().map(|it| (it.kind, &it.value));
@@ -70,8 +70,8 @@ fn whole(expression: &str) -> Result<Regex, String> {
         .build()
         .map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => {
-                format!("the expression {expression:?} is too large")
+                format!("the regular expression {expression:?} is too large")
             }
-            _ => format!("{expression:?} is no regular expression"),
+            _ => format!("{expression:?} is not a regular expression"),
         })
 }

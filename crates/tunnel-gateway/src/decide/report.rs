@@ -12,8 +12,8 @@ use crate::table::{OriginAddress, RouteAction};
 use crate::views::ObjectMetaView;
 use crate::world::{SessionTarget, TableInputs, TableReport};
 
-/// How much of a reason is told. A tenant's regular expression may be in it: were it told whole, the record of
-/// this replica could be refused for its size, and the replica would count as dead.
+/// Maximum length of a reason. It may contain a tenant's regular expression: in full, the GatewayReplica
+/// could be rejected for its size, and the replica would count as dead.
 const TOLD: usize = 512;
 /// The longest relay that a record takes.
 const RELAY: usize = 400;

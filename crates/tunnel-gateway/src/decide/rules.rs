@@ -140,7 +140,7 @@ fn prepare(
     let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
     let (backend, more) = (refs.next(), refs.next());
     if more.is_some() {
-        return Err("it has more than one backend; give each rule one".to_owned());
+        return Err("more than one backend is not supported".to_owned());
     }
     let own = backend.map(|it| it.filters.clone()).unwrap_or_default();
     let filters: Vec<_> = rule.filters.iter().cloned().chain(own).collect();
@@ -149,10 +149,10 @@ fn prepare(
         .iter()
         .any(|it| it.kind == RouteFilterType::RequestRedirect);
     let action = match backend {
-        Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
+        Some(_) if redirects => return Err("the rule has both a redirect and a backend".to_owned()),
         Some(backend) => target(&backend.to)?,
         None if redirects => RouteAction::Redirect,
-        None => return Err("it has neither a backend nor a redirect".to_owned()),
+        None => return Err("the rule has neither a backend nor a redirect".to_owned()),
     };
     Ok((action, filters))
 }

@@ -66,7 +66,7 @@ pub(super) fn settled<'a>(
             let mut allowed = entitled(world, &first, gateway, hostname);
             if allowed.is_ok() && !taken.insert(hostname.clone()) {
                 allowed = Err(format!(
-                    "{HOSTNAME_IN_USE}: {hostname} is served for an older Gateway"
+                    "{HOSTNAME_IN_USE}: an older Gateway serves {hostname}"
                 ));
             }
             match allowed {
@@ -171,7 +171,7 @@ fn listeners<'g>(
         let hostname = listener.hostname.as_deref().and_then(plain);
         let Some(hostname) = hostname.filter(|_| is_http(listener)) else {
             let reason = format!(
-                "listener {} needs a hostname and HTTP or HTTPS",
+                "listener {} needs a hostname and protocol HTTP or HTTPS",
                 listener.name
             );
             refuse(gateway, &reason, notes);
@@ -229,8 +229,8 @@ fn hostnames(attached: &Attached<'_>, listener: &ListenerView, hostname: &str) -
     }
 }
 
-/// Says why a Gateway does not serve something. Of an HTTPProxy's nothing is said: its hostnames may
-/// be claimed in a moment, and its operator waits until they are.
+/// Reports why a Gateway does not serve something. For an HTTPProxy's Gateway nothing is reported: its
+/// hostnames may be claimed shortly, and its operator waits for that.
 fn refuse(gateway: &AcceptedGateway<'_>, reason: &str, notes: &mut Omissions) {
     if gateway.whose == GatewayOwner::Plain {
         notes.quarantine(&gateway.gateway.metadata, gateway.whose, reason);

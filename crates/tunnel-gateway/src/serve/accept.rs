@@ -1,5 +1,5 @@
-//! The listeners: from a socket to requests. A connection that misbehaves ends alone; nothing a client
-//! sends stops a listener.
+//! The listeners: from sockets to requests. A connection that misbehaves is closed alone; no client input
+//! stops a listener.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,21 +24,21 @@ use super::handle::{ClientInfo, handle};
 use super::socket::PrefixedStream;
 use crate::limits::client;
 
-/// What a client may send of one request's body before it is read, and of all of them together.
+/// Flow control window for one request body, and for all bodies of a connection.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
-/// How many headers hyper takes where nothing is said.
+/// hyper's default limit of headers.
 const HYPERS_HEADERS: usize = 100;
-/// How often a quiet HTTP/2 connection is asked whether it is still there.
+/// Interval of pings on an idle HTTP/2 connection.
 const PING: Duration = Duration::from_secs(30);
-/// How many connections a kernel has accepted before anybody asks for them.
+/// Size of the kernel's accept queue.
 const BACKLOG: usize = 1024;
-/// How long a client that has just connected has for its first byte when the server closes.
+/// How long a new client has for its first byte once the server is closing.
 const LATE: Duration = Duration::from_secs(1);
-/// How long to wait when there are no descriptors left: those that are open will be closed.
+/// Pause after running out of file descriptors, until open connections close.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts connections until the server closes. Those that the kernel has accepted by then are served.
+/// Accepts connections until the server closes, including those already in the kernel's queue.
 pub(super) async fn accept(
     core: Arc<ProxyShared>,
     listener: TcpListener,
@@ -53,7 +53,7 @@ pub(super) async fn accept(
         match accepted {
             Ok((stream, address)) => admit(&core, stream, address, tls.clone()),
             Err(error) => {
-                tracing::warn!(%error, "A connection could not be accepted");
+                tracing::warn!(%error, "Failed to accept a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -66,7 +66,7 @@ pub(super) async fn accept(
     }
 }
 
-/// Serves a connection, if there is room for it.
+/// Serves a connection if the limits permit it.
 fn admit(
     core: &Arc<ProxyShared>,
     stream: TcpStream,
@@ -94,7 +94,7 @@ async fn connection(
     tls: Option<TlsAcceptor>,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "A socket option was refused");
+        tracing::debug!(%error, "Failed to set a socket option");
     }
     let mut socket = PrefixedStream::new(stream, core.limits.body_idle);
     let wait = core.limits.header_timeout;
@@ -120,18 +120,19 @@ async fn connection(
             let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             talk(core, stream, client(true), http2).await;
         }
-        Ok(Err(error)) => tracing::debug!(%error, %address, "A TLS handshake failed"),
-        Err(_) => tracing::debug!(%address, "A TLS handshake took too long"),
+        Ok(Err(error)) => tracing::debug!(%error, %address, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
     }
 }
 
-/// A moment after the server has begun to close: whoever has just connected is about to ask.
+/// Resolves shortly after the server has begun to close, so that a client that has just connected can still
+/// send its request.
 async fn closed(core: &ProxyShared) {
     core.closing.cancelled().await;
     tokio::time::sleep(LATE).await;
 }
 
-/// Serves requests until the client has no more, or the server closes.
+/// Serves requests until the client closes or the server closes.
 async fn talk<S>(core: Arc<ProxyShared>, stream: S, client: ClientInfo, http2: bool)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -162,7 +163,7 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, address = %client.address, "A connection broke off");
+        tracing::debug!(%error, address = %client.address, "Connection failed");
     }
 }
 
@@ -187,7 +188,7 @@ fn first(core: &ProxyShared) -> http1::Builder {
         .timer(TokioTimer::new())
         .header_read_timeout(core.limits.header_timeout)
         .max_header_size(core.limits.header_bytes);
-    // Saying it, even if it is what hyper does anyway, costs an allocation for each request.
+    // Setting the limit, even to hyper's default, costs an allocation per request.
     if core.limits.headers != HYPERS_HEADERS {
         builder.max_headers(core.limits.headers);
     }

@@ -1,5 +1,5 @@
-//! What the gateway says itself: a status, a stable word and a plain page. A page tells the public what
-//! happened and nothing of where an origin is; details go to the log.
+//! Error responses of the gateway: a status, a stable reason and a short page. Pages are public and do not
+//! reveal where an origin is; details go to the log.
 
 use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -13,12 +13,12 @@ use super::record::RequestRecord;
 use crate::dial::DialError;
 use crate::reason;
 
-/// Why a request is answered here.
+/// Why the gateway itself responds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ErrorResponse {
     pub(super) status: u16,
     pub(super) reason: &'static str,
-    /// For the log.
+    /// Detail for the log.
     pub(super) detail: String,
 }
 
@@ -57,29 +57,29 @@ impl From<DialError> for ErrorResponse {
     }
 }
 
-/// What the public reads.
+/// The text on the public page.
 fn sentence(reason: &str) -> &'static str {
     match reason {
-        reason::UNKNOWN_HOST => "No tunnel has this hostname.",
-        reason::NO_ROUTE => "The tunnel has no rule for this request.",
-        reason::CONNECTOR_OFFLINE => "The tunnel is there, but its connector is offline.",
-        reason::CONNECTOR_NOT_FOUND => "The tunnel names a connector that does not exist.",
-        reason::ORIGIN_UNREACHABLE => "The service behind the tunnel does not take connections.",
-        reason::ORIGIN_BROKEN => "The service behind the tunnel broke off or spoke no HTTP.",
-        reason::ORIGIN_TIMEOUT => "The service behind the tunnel took too long.",
+        reason::UNKNOWN_HOST => "This hostname does not belong to a tunnel.",
+        reason::NO_ROUTE => "No rule of the tunnel matches this request.",
+        reason::CONNECTOR_OFFLINE => "The tunnel exists, but its connector is offline.",
+        reason::CONNECTOR_NOT_FOUND => "The tunnel refers to a connector that does not exist.",
+        reason::ORIGIN_UNREACHABLE => "The service behind the tunnel does not accept connections.",
+        reason::ORIGIN_BROKEN => "The service behind the tunnel closed the connection or did not respond with HTTP.",
+        reason::ORIGIN_TIMEOUT => "The service behind the tunnel did not respond in time.",
         reason::ORIGIN_NOT_EXPOSED => {
-            "The agent behind the tunnel does not expose this service. The status of the HTTPProxy says what to do."
+            "The agent behind the tunnel does not expose this service. See the status of the HTTPProxy."
         }
-        reason::UNAUTHORISED => "The tunnel may not reach this service.",
-        reason::TOO_MANY => "The tunnel has as many requests as it may. Try again later.",
-        reason::OTHER_GENERATION => "Another generation of the tunnel is served here.",
-        reason::OTHER_SESSION => "The connector has begun another session.",
-        reason::CLIENT_TIMEOUT => "The body of the request did not arrive in time.",
-        _ => "The request makes no sense.",
+        reason::UNAUTHORISED => "The tunnel is not allowed to reach this service.",
+        reason::TOO_MANY => "The tunnel has too many requests in flight. Try again later.",
+        reason::OTHER_GENERATION => "This gateway serves another generation of the tunnel.",
+        reason::OTHER_SESSION => "The connector has started a new session.",
+        reason::CLIENT_TIMEOUT => "The request body did not arrive in time.",
+        _ => "The request is malformed.",
     }
 }
 
-/// The page for a failure.
+/// The error page of a failure.
 pub(super) fn page(
     head: &ErrorFormat,
     failure: &ErrorResponse,
@@ -108,7 +108,7 @@ pub(super) fn page(
     response
 }
 
-/// A response of ours that is there whole.
+/// A complete response of the gateway.
 pub(super) fn whole(
     head: &ErrorFormat,
     status: StatusCode,
@@ -126,7 +126,7 @@ pub(super) fn whole(
     response
 }
 
-/// How an answer of ours is wanted.
+/// The requested format of an error response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ErrorFormat {
     html: bool,
@@ -143,7 +143,7 @@ impl ErrorFormat {
     }
 }
 
-/// Takes away what only the gateway may say, then says which configuration served, if it is to be told.
+/// Removes headers that only the gateway may set, then adds the revision that served the request, if enabled.
 pub(super) fn brand(headers: &mut HeaderMap, revision: Option<&str>, own: bool, told: bool) {
     if !own || !told {
         headers.remove(REASON);

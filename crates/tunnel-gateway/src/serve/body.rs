@@ -1,5 +1,5 @@
-//! The body of a response on its way to the client: a page of ours, or the origin's, which is passed on
-//! piece by piece. At its end the origin's connection goes back to the pool.
+//! The response body on its way to the client: an error page, or the origin's body, which is streamed. At its
+//! end the origin's connection returns to the pool.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -29,31 +29,31 @@ enum Source {
     Origin(Box<Download>),
 }
 
-/// What an origin sends.
+/// The body from an origin.
 #[derive(Debug)]
 struct Download {
     body: Incoming,
     idle: IdleTimer,
-    /// Its connection, until the end.
+    /// The connection to the origin, until the end.
     lease: Option<PooledConnection>,
 }
 
 impl ResponseBody {
-    /// A page of ours.
+    /// An error page.
     pub(super) fn page(text: impl Into<Bytes>, record: RequestRecord) -> Self {
         let source = Source::Page(Full::new(text.into()));
         let record = Some(record);
         Self { source, record }
     }
 
-    /// Nothing, where the request goes on in another form that keeps its own record.
+    /// An empty body for a request that continues in another form, with its own record.
     pub(super) fn nothing() -> Self {
         let source = Source::Page(Full::default());
         let record = None;
         Self { source, record }
     }
 
-    /// What an origin sends over `lease`.
+    /// The body that an origin sends over `lease`.
     pub(super) fn origin(
         body: Incoming,
         lease: PooledConnection,
@@ -73,7 +73,7 @@ impl ResponseBody {
         it
     }
 
-    /// All of it was passed on.
+    /// Records that all of it was forwarded.
     fn ended(&mut self) {
         if let Source::Origin(download) = &mut self.source
             && let Some(lease) = download.lease.take()
@@ -157,7 +157,7 @@ impl HttpBody for ResponseBody {
     }
 }
 
-/// A body that is dropped before its end was not wanted any more.
+/// A body dropped before its end means that the client disconnected.
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         if !self.is_end_stream() {

@@ -1,4 +1,4 @@
-//! What every request of a server shares.
+//! State shared by all requests of a server.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::telemetry::GatewayMetrics;
 
 pub(super) struct ProxyShared {
     pub(super) limits: ListenerLimits,
-    /// Whether `X-Aplomb-*` headers are sent.
+    /// Whether to send `X-Aplomb-*` headers.
     pub(super) headers: bool,
     pub(super) access_log: Option<AccessLog>,
     pub(super) trusted_proxies: Vec<IpNet>,
@@ -32,33 +32,34 @@ pub(super) struct ProxyShared {
     pub(super) pool: ConnectionPool,
     pub(super) crew: ConnectionTasks,
     pub(super) health: PhaseHandle,
-    /// Connections are told to close after their next response.
+    /// Canceled when connections should close after their next response.
     pub(super) draining: CancellationToken,
-    /// Nothing more is accepted; connections close when they are done.
+    /// Canceled when no more connections are accepted and existing ones close once they are idle.
     pub(super) closing: CancellationToken,
     pub(super) connections: Arc<KeyedLimit<()>>,
     pub(super) clients: Arc<KeyedLimit<IpAddr>>,
-    /// Requests by tunnel.
+    /// Requests in flight, by tunnel.
     pub(super) requests: Arc<KeyedLimit<String>>,
-    /// Proofs by tunnel: they are no traffic, and traffic must not keep them out.
+    /// Proofs in flight, by tunnel: limited separately, so that traffic cannot block them.
     pub(super) proofs: Arc<KeyedLimit<String>>,
     pub(super) seed: u64,
     pub(super) counter: AtomicU64,
 }
 
 impl ProxyShared {
-    /// A source of what need not be secret: another for each use, the same for the same seed.
+    /// A source of randomness that need not be secret: different for each use, and reproducible with the same
+    /// seed.
     pub(super) fn random(&self) -> fastrand::Rng {
         let number = self.counter.fetch_add(1, Ordering::Relaxed);
         fastrand::Rng::with_seed(self.seed ^ number)
     }
 
-    /// A name that most likely no other request has.
+    /// A random request id.
     pub(super) fn request_id(&self) -> String {
         format!("{:032x}", self.random().u128(..))
     }
 
-    /// The hostname that is meant by one that names only this machine.
+    /// The default hostname for requests that name only this machine.
     pub(super) fn meant(&self, name: String) -> String {
         let bare = name.trim_start_matches('[').trim_end_matches(']');
         let machine = name == "localhost" || bare.parse::<IpAddr>().is_ok();
@@ -68,7 +69,7 @@ impl ProxyShared {
         }
     }
 
-    /// Whether a client is a proxy that may speak for others.
+    /// Whether a client is a trusted proxy.
     pub(super) fn trusts(&self, client: SocketAddr) -> bool {
         let address = client.ip().to_canonical();
         self.trusted_proxies

@@ -1,5 +1,5 @@
-//! Tasks that come and go: connections, streams and upgrades. They end with their owner, and the owner
-//! can wait until the last has left.
+//! Tasks for connections, streams and upgrades. They are aborted with their owner, which can wait until all
+//! have ended.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use tokio::sync::Notify;
 
-/// Tasks at work. Clones share them; they end with the last clone.
+/// A set of running tasks. Clones share it; tasks are aborted with the last clone.
 #[derive(Clone)]
 pub(crate) struct ConnectionTasks(Arc<Shared>);
 
@@ -34,9 +34,9 @@ impl ConnectionTasks {
         }))
     }
 
-    /// Puts one more to work.
+    /// Starts a task.
     pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
-        // Held over the start: a task that is done at once finds itself on the list.
+        // Locked while starting, so that a task that ends at once finds its entry.
         let mut members = self.0.members();
         let id = members.next;
         members.next += 1;
@@ -49,7 +49,7 @@ impl ConnectionTasks {
         members.at_work.insert(id, task);
     }
 
-    /// Waits until nobody is at work.
+    /// Waits until no task is running.
     pub(crate) async fn empty(&self) {
         loop {
             let left = self.0.left.notified();
@@ -60,7 +60,7 @@ impl ConnectionTasks {
         }
     }
 
-    /// Ends everybody's work now.
+    /// Aborts all tasks.
     pub(crate) fn dismiss(&self) {
         let at_work = std::mem::take(&mut self.0.members().at_work);
         drop(at_work);
@@ -90,7 +90,7 @@ impl fmt::Debug for ConnectionTasks {
     }
 }
 
-/// Takes a task off the list however it ended.
+/// Removes a task from the set, however it ended.
 struct Leaves {
     shared: Weak<Shared>,
     id: u64,
@@ -119,7 +119,7 @@ mod tests {
         crew.empty().await;
         let (send, receive) = oneshot::channel::<()>();
         crew.start(async {
-            // Either way it is over.
+            // A closed channel also means that it is over.
             let _ = receive.await;
         });
         crew.start(async {});

@@ -1,5 +1,5 @@
-//! One request to one origin: over a connection that waits, or a fresh one, until the head of the
-//! response is there. What it means to the client is decided elsewhere.
+//! Sends one request to one origin, over an idle or a new connection, and waits for the head of the response.
+//! The caller decides what a failure means to the client.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,20 +16,20 @@ use super::upload::{UploadProgress, UpstreamSender, nothing};
 use crate::pool::{PoolKey, PooledConnection};
 use crate::reason;
 
-/// How long a client's body is kept back for an origin that never says "100 Continue".
+/// How long a client's body is held back for an origin that never sends "100 Continue".
 const CONTINUE: Duration = Duration::from_secs(1);
 
-/// How long a response may take to begin.
+/// Timeout for the start of the response.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ResponseTimeout {
-    /// Since the request came.
+    /// Measured from the request.
     Strict(Duration),
-    /// Since something of its body was last sent.
+    /// Measured from the last progress of the request body.
     Lenient(Duration),
 }
 
-/// Sends a request, and once more over a fresh connection if the one that waited turns out to be dead and
-/// the origin cannot have seen the request, or may see it twice.
+/// Sends a request. It is retried once over a new connection if the idle one turns out to be closed and the
+/// origin has not seen the request or may receive it twice.
 pub(super) async fn send(
     core: &ProxyShared,
     key: PoolKey,
@@ -58,7 +58,7 @@ pub(super) async fn send(
     }
 }
 
-/// The same request again, if it has no body and a method that may be repeated.
+/// A copy of the request, if it has no body and an idempotent method.
 fn repeatable(
     request: &Request<UpstreamSender>,
     progress: &UploadProgress,
@@ -102,7 +102,7 @@ async fn connect(
 
 type Answer = Result<Response<Incoming>, TrySendError<Request<UpstreamSender>>>;
 
-/// Waits for the response as long as patience allows.
+/// Waits for the response until the timeout.
 async fn respond(
     lease: &mut PooledConnection,
     request: Request<UpstreamSender>,
@@ -129,7 +129,7 @@ async fn respond(
     }
 }
 
-/// Whose fault it is that no response came.
+/// Whether the client or the origin caused the failure.
 fn broken(error: &hyper::Error, progress: &UploadProgress) -> ErrorResponse {
     if progress.stalled() {
         return ErrorResponse::new(408, reason::CLIENT_TIMEOUT, error.to_string());
@@ -140,8 +140,7 @@ fn broken(error: &hyper::Error, progress: &UploadProgress) -> ErrorResponse {
     ErrorResponse::new(502, reason::ORIGIN_BROKEN, error.to_string())
 }
 
-/// Ends when the origin says "100 Continue" to this request, or stays silent for so long that it never
-/// will.
+/// Resolves when the origin sends "100 Continue" for this request, or has not done so for a while.
 pub(super) fn continued(request: &mut Request<()>) -> impl Future<Output = ()> + Send + use<> {
     let (send, receive) = oneshot::channel();
     let send = Mutex::new(Some(send));
@@ -150,7 +149,7 @@ pub(super) fn continued(request: &mut Request<()>) -> impl Future<Output = ()> +
         if response.status() == http::StatusCode::CONTINUE
             && let Some(send) = send
         {
-            // The body may not be wanted any more.
+            // The body may have been dropped.
             let _ = send.send(());
         }
     });

@@ -1,4 +1,4 @@
-//! From a request to its response: whose it is, which route serves it, and what the client is told.
+//! From a request to its response: which tunnel owns it, which route serves it, and what the client gets.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -26,14 +26,14 @@ use crate::pool::PooledConnection;
 use crate::table::{RouteAction, TableRoute};
 use crate::{filter, path, reason, route};
 
-/// What is known of a request beside what it says.
+/// Properties of a request that are not part of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientInfo {
     pub(super) address: SocketAddr,
     pub(super) tls: bool,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 pub(super) enum RequestOutcome {
     Origin(Response<Incoming>, PooledConnection),
     Upgrade(UpgradeRequest, Response<Incoming>, PooledConnection),
@@ -41,7 +41,7 @@ pub(super) enum RequestOutcome {
     Json(String),
 }
 
-/// Answers a request, whatever it is.
+/// Responds to any request.
 pub(super) async fn handle<B>(
     core: &Arc<ProxyShared>,
     mut request: Request<B>,
@@ -57,7 +57,7 @@ where
     let time = core.clock.now();
     let mut record =
         RequestRecord::new(core.telemetry.clone(), core.access_log.clone(), time, &head);
-    // The operator needs the reason why a proof failed, even where the public is shown no headers.
+    // The operator needs the reason of a failed proof even if headers are disabled.
     let shown = core.headers || head.uri.path() == PROOF_PATH;
     let id = headers::request_id(&head.headers).unwrap_or_else(|| core.request_id());
     record.asked_by(client.address.ip().to_canonical().to_string(), id);
@@ -72,7 +72,7 @@ where
         Err(failure) => {
             let ErrorResponse { reason, detail, .. } = &failure;
             let tunnel = tunnel.as_ref().map(|it| it.label());
-            tracing::debug!(tunnel, reason, detail, "A request was answered here");
+            tracing::debug!(tunnel, reason, detail, "Gateway returned an error response");
             answer::page(&asking, &failure, record)
         }
     };
@@ -81,7 +81,7 @@ where
     response
 }
 
-/// The response for a reply that changes no protocol.
+/// The response of an exchange without an upgrade.
 fn finish(
     core: &ProxyShared,
     asking: &ErrorFormat,
@@ -138,13 +138,13 @@ where
     }
     let wanted = UpgradeRequest::of(&mut head, core);
     if head.method == Method::CONNECT {
-        return Err(ErrorResponse::bad_request("this is no forward proxy"));
+        return Err(ErrorResponse::bad_request("this server is not a forward proxy"));
     }
     let no_route = || ErrorResponse::new(404, reason::NO_ROUTE, head.uri.path());
     let readings = path::readings(head.uri.path()).map_err(bad_path)?;
     let route = route::pick(host, &head, client.tls).ok_or_else(no_route)?;
     if !route::agree((host, client.tls), &head, route, &readings) {
-        return Err(bad_path("leads to another rule when it is decoded further"));
+        return Err(bad_path("selects another rule when it is decoded further"));
     }
     let origin = match &route.action {
         RouteAction::Forward(origin) => origin,
@@ -153,7 +153,7 @@ where
             return Err(ErrorResponse::new(
                 *status,
                 reason,
-                "the rule leads nowhere",
+                "the rule has no usable backend",
             ));
         }
     };
@@ -172,7 +172,7 @@ where
     way.pass(record, (head, body), asked, wanted).await
 }
 
-/// Gives a request the path that rules are compared with and origins get. Its query stays as it is.
+/// Replaces the path with the normalized one that rules match and origins get. The query is unchanged.
 fn normalize(head: &mut Parts) -> Result<(), ErrorResponse> {
     let path = head.uri.path();
     if head.method == Method::OPTIONS && path == "*" {
@@ -199,6 +199,6 @@ fn redirect(
     uri: &Uri,
 ) -> Result<RequestOutcome, ErrorResponse> {
     let (status, to) = filter::redirect(&route.filters, from, uri, route.prefix())
-        .ok_or_else(|| ErrorResponse::new(500, reason::NO_ROUTE, "the redirect leads nowhere"))?;
+        .ok_or_else(|| ErrorResponse::new(500, reason::NO_ROUTE, "the redirect has no valid location"))?;
     Ok(RequestOutcome::Redirect(status, to))
 }

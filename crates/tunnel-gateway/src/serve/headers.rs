@@ -1,5 +1,4 @@
-//! Headers between the two connections: what belongs to one hop stays there, and who asked is told
-//! truthfully.
+//! Headers between the two connections: hop-by-hop headers are removed, and forwarding headers are set.
 
 use std::net::IpAddr;
 
@@ -20,7 +19,7 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What belongs to one connection. `Trailer` is not among them: the next hop needs it to pass trailers on.
+/// Hop-by-hop headers. `Trailer` is not among them: the next hop needs it to forward trailers.
 const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     KEEP_ALIVE,
@@ -33,26 +32,26 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     HTTP2_SETTINGS,
 ];
 
-/// The hostname a request asks for, in lower case and without a port, and the same as it was written.
+/// The requested hostname, in lower case and without a port, and as it was written.
 pub(super) fn authority(head: &Parts) -> Result<(String, HeaderValue), ErrorResponse> {
     let mut hosts = head.headers.get_all(HOST).iter();
     let (host, again) = (hosts.next(), hosts.next());
     if again.is_some() {
-        return Err(ErrorResponse::bad_request("more than one Host"));
+        return Err(ErrorResponse::bad_request("more than one Host header"));
     }
     let written = match (head.uri.authority(), host) {
-        // An absolute address and :authority are more than Host.
+        // An absolute URI and :authority take precedence over Host.
         (Some(authority), _) => HeaderValue::from_str(authority.as_str())
-            .map_err(|_| ErrorResponse::bad_request("the authority is no text"))?,
+            .map_err(|_| ErrorResponse::bad_request("the authority is not valid text"))?,
         (None, Some(host)) => host.clone(),
-        (None, None) => return Err(ErrorResponse::bad_request("no Host")),
+        (None, None) => return Err(ErrorResponse::bad_request("the Host header is missing")),
     };
     let text = written
         .to_str()
         .ok()
         .filter(|text| !text.contains('@'))
         .and_then(|text| text.parse::<http::uri::Authority>().ok())
-        .ok_or_else(|| ErrorResponse::bad_request("Host is no hostname"))?;
+        .ok_or_else(|| ErrorResponse::bad_request("Host is not a hostname"))?;
     let name = text.host().trim_end_matches('.').to_ascii_lowercase();
     if name.is_empty() {
         return Err(ErrorResponse::bad_request("Host is empty"));
@@ -60,7 +59,7 @@ pub(super) fn authority(head: &Parts) -> Result<(String, HeaderValue), ErrorResp
     Ok((name, written))
 }
 
-/// Takes away everything that belongs to one connection, and what `Connection` says does.
+/// Removes hop-by-hop headers and those that `Connection` lists.
 pub(super) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -74,7 +73,7 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether `name` is in a comma separated header.
+/// Whether a comma-separated header contains `name`.
 pub(super) fn lists(headers: &HeaderMap, header: &HeaderName, name: &str) -> bool {
     headers
         .get_all(header)
@@ -84,33 +83,33 @@ pub(super) fn lists(headers: &HeaderMap, header: &HeaderName, name: &str) -> boo
         .any(|each| each.trim().eq_ignore_ascii_case(name))
 }
 
-/// What a client wants to turn its connection into.
+/// The protocol that a client requests to upgrade to.
 pub(super) fn upgrade(head: &Parts) -> Option<HeaderValue> {
     let wanted = head.version == Version::HTTP_11 && lists(&head.headers, &CONNECTION, "upgrade");
     head.headers.get(UPGRADE).filter(|_| wanted).cloned()
 }
 
-/// Whether a client of HTTP/1.1 waits to be told to send its body. HTTP/2 clients are not told.
+/// Whether an HTTP/1.1 client waits for "100 Continue". HTTP/2 clients do not get it.
 pub(super) fn expects_continue(head: &Parts) -> bool {
     head.version == Version::HTTP_11 && lists(&head.headers, &EXPECT, "100-continue")
 }
 
-/// Whether a client takes trailers.
+/// Whether a client accepts trailers.
 pub(super) fn takes_trailers(head: &Parts) -> bool {
     lists(&head.headers, &TE, "trailers")
 }
 
-/// Who asked, for what, over which protocol.
+/// The client, the requested host, and the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ForwardedInfo<'a> {
     pub(super) client: IpAddr,
     pub(super) tls: bool,
     pub(super) host: &'a HeaderValue,
-    /// Whether the client is a proxy that may speak for others.
+    /// Whether the client is a trusted proxy.
     pub(super) trusted: bool,
 }
 
-/// Tells the origin who asked. What an untrusted client says of itself is not passed on.
+/// Sets the forwarding headers. Those of an untrusted client are dropped.
 pub(super) fn forwarded(headers: &mut HeaderMap, asked: ForwardedInfo<'_>) {
     let client = asked.client.to_canonical().to_string();
     let mut clients = client.clone();
@@ -133,7 +132,7 @@ pub(super) fn forwarded(headers: &mut HeaderMap, asked: ForwardedInfo<'_>) {
     headers.entry(FORWARDED_HOST).or_insert(host);
 }
 
-/// The name of a request in logs: the client's, if it is a harmless one.
+/// The client's request id, if it contains only safe characters.
 pub(super) fn request_id(headers: &HeaderMap) -> Option<String> {
     let given = headers.get(REQUEST_ID)?.to_str().ok()?;
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);

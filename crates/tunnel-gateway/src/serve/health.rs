@@ -1,26 +1,26 @@
-//! Whether the gateway wants traffic: not before its first table, and not while it goes away.
+//! Whether the gateway is ready for traffic: not before its first table, and not during shutdown.
 
 use tokio::sync::watch;
 
-/// What the gateway is at.
+/// The phase of the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServePhase {
     /// Its first table is not complete.
     Starting,
-    /// It serves.
+    /// It serves requests.
     Serving,
-    /// It finishes what was begun, and wants nothing more.
+    /// It finishes requests in flight and accepts no more.
     Draining,
-    /// Nothing is under way any more.
+    /// All requests have ended.
     Stopped,
 }
 
-/// The phase, which only goes forward. Clones share it.
+/// The phase, which never goes back. Clones share it.
 #[derive(Clone, Debug)]
 pub struct PhaseHandle(watch::Sender<ServePhase>);
 
 impl PhaseHandle {
-    /// Goes on to `phase`, unless it is past it already.
+    /// Advances to `phase`, unless it is already past it.
     pub fn reach(&self, phase: ServePhase) {
         self.0.send_if_modified(|now| {
             let later = phase > *now;
@@ -29,22 +29,22 @@ impl PhaseHandle {
         });
     }
 
-    /// The phase.
+    /// The current phase.
     #[must_use]
     pub fn phase(&self) -> ServePhase {
         *self.0.borrow()
     }
 
-    /// Whether traffic is wanted: what `/readyz` says.
+    /// Whether the gateway is ready: the result of `/readyz`.
     #[must_use]
     pub fn ready(&self) -> bool {
         self.phase() == ServePhase::Serving
     }
 
-    /// Waits until `phase` is reached or past.
+    /// Waits until `phase` is reached or passed.
     pub async fn reached(&self, phase: ServePhase) {
         let mut watch = self.0.subscribe();
-        // The sender is in self: it is there as long as this waits.
+        // The sender is owned by self, so it exists while this waits.
         let _ = watch.wait_for(|now| *now >= phase).await;
     }
 }
@@ -68,7 +68,7 @@ mod tests {
         health.reach(ServePhase::Draining);
         assert!(!health.ready());
         health.reach(ServePhase::Serving);
-        assert!(!health.ready(), "there is no way back");
+        assert!(!health.ready(), "phases never go back");
         health.reached(ServePhase::Serving).await;
         health.reached(ServePhase::Draining).await;
     }

@@ -1,4 +1,4 @@
-//! A limit to how long a body may stand still.
+//! An idle timeout for bodies.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// Runs out when nothing has moved for so long. The timer is made when it is first waited for, and set
-/// anew only then: most bodies never wait.
+/// Expires after a time without progress. The timer is created and reset only when it is polled, because most
+/// bodies never wait.
 #[derive(Debug)]
 pub(super) struct IdleTimer {
     longest: Duration,
@@ -24,12 +24,12 @@ impl IdleTimer {
         }
     }
 
-    /// Something moved: the time begins anew with the next wait.
+    /// Records progress: the timeout restarts with the next poll.
     pub(super) fn moved(&mut self) {
         self.moved = true;
     }
 
-    /// Waits; ready when nothing has moved for too long.
+    /// Ready when nothing has moved for too long.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let until = Instant::now() + self.longest;
         let timer = self

@@ -1,5 +1,4 @@
-//! An upgraded connection, whose bytes are counted as they come, so that one on which nothing comes any
-//! more can be told from one that is used.
+//! Counts the bytes of an upgraded connection as they arrive, so that idle connections can be detected.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How many bytes came.
+/// How many bytes were received.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteCounter(Arc<AtomicU64>);
 
@@ -19,7 +18,7 @@ impl ByteCounter {
     }
 }
 
-/// A stream that counts what is read from it.
+/// A stream that counts the bytes read from it.
 #[derive(Debug)]
 pub(super) struct CountingStream<S> {
     stream: S,

@@ -1,4 +1,4 @@
-//! The way of a request to its origin and of the response back: what each side is told, and in whose name.
+//! Forwards a request to its origin and the response back, with the headers for each side.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::pool::PoolKey;
 use crate::table::{OriginTarget, TableRoute, TunnelInfo};
 use crate::{filter, reason};
 
-/// Where a request goes, and by which rule.
+/// The origin of a request, and the rule that matched.
 #[derive(Clone, Copy)]
 pub(super) struct MatchedRoute<'a> {
     pub(super) core: &'a ProxyShared,
@@ -31,7 +31,7 @@ pub(super) struct MatchedRoute<'a> {
 }
 
 impl MatchedRoute<'_> {
-    /// Passes a request on, and what the origin answers back.
+    /// Forwards a request, and returns the origin's response.
     pub(super) async fn pass<B>(
         self,
         record: &mut RequestRecord,
@@ -55,7 +55,7 @@ impl MatchedRoute<'_> {
             forward::send(self.core, self.key(), request, &progress, self.patience()).await?;
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             let unasked =
-                || ErrorResponse::new(502, reason::ORIGIN_BROKEN, "an upgrade nobody wanted");
+                || ErrorResponse::new(502, reason::ORIGIN_BROKEN, "the origin upgraded without a request");
             let wanted = wanted.ok_or_else(unasked)?;
             return Ok(RequestOutcome::Upgrade(wanted, response, lease));
         }
@@ -79,7 +79,7 @@ impl MatchedRoute<'_> {
         }
     }
 
-    /// The head as the origin gets it.
+    /// The request head for the origin.
     fn prepare(
         &self,
         head: &mut Parts,
@@ -111,7 +111,7 @@ impl MatchedRoute<'_> {
     }
 }
 
-/// A request with its body, which is kept back if the client waits to hear that it is wanted.
+/// A request with its body, which is held back if the client waits for "100 Continue".
 fn with_body<B>(
     mut request: Request<()>,
     upload: UploadBody<B>,
@@ -131,7 +131,7 @@ where
     request.map(|()| upload.boxed())
 }
 
-/// HTTP/2 may cut the cookie into several headers; HTTP/1.1 has it in one.
+/// HTTP/2 may split the cookie into several headers; HTTP/1.1 requires one.
 fn one_cookie(headers: &mut HeaderMap) {
     let mut values = headers.get_all(COOKIE).iter();
     if values.by_ref().take(2).count() < 2 {

@@ -1,5 +1,5 @@
-//! The well-known path where a proof is asked for: it goes to the agent by the same way as traffic, and
-//! comes back as the agent gave it. Nothing here signs or judges a proof.
+//! The well-known path for proofs: the request takes the same path to the agent as traffic, and the agent's
+//! response is returned unchanged. Nothing here signs or verifies a proof.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::dial::DialError;
 use crate::reason;
 use crate::table::{OriginAddress, OriginTarget, RouteAction, VirtualHost};
 
-/// What is said where there is no agent to sign: the origin took a connection, or none is needed.
+/// The response if no agent signs: the origin accepted a connection, or none is needed.
 const REACHED: &str = r#"{"reached":true}"#;
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -25,7 +25,7 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The answer to a request for a proof: JSON.
+/// The response to a proof request, as JSON.
 pub(super) async fn answer(
     core: &ProxyShared,
     (host, tls): (&VirtualHost, bool),
@@ -48,7 +48,7 @@ pub(super) async fn answer(
             return Err(ErrorResponse::new(
                 *status,
                 reason,
-                "the rule leads nowhere",
+                "the rule has no usable backend",
             ));
         }
     };
@@ -56,7 +56,7 @@ pub(super) async fn answer(
     if let OriginAddress::Connector(target) = &origin.target
         && statement.connector != target.connector()
     {
-        let detail = format!("the tunnel leads to {:?} here", target.connector());
+        let detail = format!("this gateway routes the tunnel to {:?}", target.connector());
         return Err(ErrorResponse::new(409, reason::OTHER_SESSION, detail));
     }
     let too_many = || ErrorResponse::new(503, reason::TOO_MANY, "too many proofs at once");
@@ -68,7 +68,7 @@ pub(super) async fn answer(
     Ok(proven.map_err(|_| DialError::TimedOut)??)
 }
 
-/// The agent's proof, or that an origin without an agent takes connections.
+/// The agent's proof, or confirmation that an origin without an agent accepts connections.
 async fn prove(
     core: &ProxyShared,
     origin: &OriginTarget,
@@ -95,15 +95,15 @@ fn statement(head: &Parts) -> Result<ProofStatement, ErrorResponse> {
         .ok_or_else(|| refuse("is missing"))?;
     let json = BASE64
         .decode(given.as_bytes())
-        .map_err(|_| refuse("is no base64url"))?;
-    serde_json::from_slice(&json).map_err(|_| refuse("is no statement"))
+        .map_err(|_| refuse("is not base64url"))?;
+    serde_json::from_slice(&json).map_err(|_| refuse("is not a proof statement"))
 }
 
-/// What the query asks for.
+/// The query parameters.
 struct Asked {
-    /// The rule; the first if none is named.
+    /// The rule; the first if unset.
     rule: usize,
-    /// How long the prober waits; as long as any does if it is not given.
+    /// How long the prober waits; the maximum if unset.
     patience: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What is remembered of a request while it lasts, and told once it has ended: to the access log and to
-//! the metrics. However it ends, it is told once.
+//! Records a request while it runs, and reports it once to the access log and the metrics when it ends in any
+//! way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::reason;
 use crate::table::TunnelInfo;
 use crate::telemetry::{GatewayMetrics, RequestEnded};
 
-/// What the log says where no status was ever sent.
+/// The status in the log if no status was sent.
 const CLIENT_GONE: u16 = 499;
 
-/// A request under way. Dropping it tells how it ended.
+/// A request in progress. Dropping it reports how it ended.
 pub(crate) struct RequestRecord {
     telemetry: GatewayMetrics,
     log: Option<AccessLog>,
@@ -27,12 +27,12 @@ pub(crate) struct RequestRecord {
     line: AccessLogEntry,
     tunnel: Option<Arc<TunnelInfo>>,
     progress: Option<Arc<UploadProgress>>,
-    /// Its place among the requests of its tunnel.
+    /// Its slot in the tunnel's request limit.
     share: Option<LimitSlot<String>>,
 }
 
 impl RequestRecord {
-    /// A request of which nothing but its head is known.
+    /// A record with only the request head.
     pub(crate) fn new(
         telemetry: GatewayMetrics,
         log: Option<AccessLog>,
@@ -71,51 +71,51 @@ impl RequestRecord {
         }
     }
 
-    /// Who asks, under which name this is told.
+    /// Sets the client and the request id.
     pub(crate) fn asked_by(&mut self, client: String, request_id: String) {
         self.line.client = client;
         self.line.request_id = request_id;
     }
 
-    /// The hostname that was asked for.
+    /// Sets the requested hostname.
     pub(crate) fn asked_for(&mut self, host: &str) {
         host.clone_into(&mut self.line.host);
     }
 
-    /// The tunnel it belongs to.
+    /// Sets the tunnel that it belongs to.
     pub(crate) fn belongs_to(&mut self, tunnel: &Arc<TunnelInfo>) {
         self.line.tunnel = Some(tunnel.label());
         self.line.revision = Some(tunnel.revision.clone());
         self.tunnel = Some(tunnel.clone());
     }
 
-    /// Its place among the requests of its tunnel, which it keeps until it ends.
+    /// Sets its slot in the tunnel's limit, which is held until it ends.
     pub(crate) fn counts_as(&mut self, share: LimitSlot<String>) {
         self.share = Some(share);
     }
 
-    /// Its body, whose bytes are counted elsewhere.
+    /// Sets its body, whose bytes are counted there.
     pub(crate) fn uploads(&mut self, progress: Arc<UploadProgress>) {
         self.progress = Some(progress);
     }
 
-    /// The head of its response is on its way.
+    /// Records that the response head is being sent.
     pub(crate) fn answered(&mut self, status: u16, reason: Option<&'static str>) {
         self.line.status = status;
         self.line.reason = reason;
     }
 
-    /// So much more of the response was sent.
+    /// Counts sent bytes of the response.
     pub(crate) fn sent(&mut self, bytes: u64) {
         self.line.sent += bytes;
     }
 
-    /// So much more of the request was received, beside its body.
+    /// Counts received bytes of the request, in addition to its body.
     pub(crate) fn received(&mut self, bytes: u64) {
         self.line.received += bytes;
     }
 
-    /// It ended before its time.
+    /// Records that it was aborted.
     pub(crate) fn broke(&mut self, reason: &'static str) {
         self.line.reason = Some(reason);
     }

@@ -1,5 +1,5 @@
-//! A client's socket: which HTTP it speaks is told from its first bytes, and a client that takes nothing
-//! for too long is given up. Timers on requests are hyper's and the bodies'.
+//! A client's socket: detects the HTTP version from its first bytes, and closes it if the client reads
+//! nothing for too long. Timeouts of requests are those of hyper and of the bodies.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-/// How HTTP/2 with prior knowledge begins. No method of HTTP/1 does.
+/// The start of HTTP/2 with prior knowledge. No HTTP/1 method begins with it.
 const PREFACE: &[u8; 3] = b"PRI";
 
-/// A stream with the bytes that were read ahead, and a limit to how long a write may wait.
+/// A stream with bytes that were read ahead, and a timeout for writes.
 #[derive(Debug)]
 pub(super) struct PrefixedStream<S> {
     stream: S,
     ahead: [u8; PREFACE.len()],
-    /// Which of them are to be read still.
+    /// The part of the buffer that is still unread.
     unread: std::ops::Range<usize>,
     patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
@@ -34,7 +34,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PrefixedStream<S> {
         }
     }
 
-    /// Whether the client begins to speak HTTP/2. What was read is read again later.
+    /// Whether the client starts HTTP/2. The bytes are read again later.
     pub(super) async fn speaks_http2(&mut self) -> io::Result<bool> {
         let mut have = 0;
         while have < PREFACE.len() && self.ahead[..have] == PREFACE[..have] {
@@ -47,7 +47,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> PrefixedStream<S> {
         Ok(self.ahead[..have] == PREFACE[..])
     }
 
-    /// Counts how long writes have been waiting.
+    /// Tracks how long writes have been pending.
     fn wait<T>(&mut self, cx: &mut Context<'_>, wrote: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
             self.stalled = None;
@@ -158,7 +158,7 @@ mod tests {
         let (_client, server) = tokio::io::duplex(8);
         let mut socket = PrefixedStream::new(server, Duration::from_secs(5));
         let began = Instant::now();
-        let error = socket.write_all(&[0; 64]).await.expect_err("given up");
+        let error = socket.write_all(&[0; 64]).await.expect_err("the write timed out");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed(), Duration::from_secs(5));
     }

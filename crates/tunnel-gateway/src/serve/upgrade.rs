@@ -1,5 +1,5 @@
-//! Requests that turn their connection into something else: WebSocket and its like over HTTP/1.1, and
-//! over a stream of HTTP/2 (RFC 8441). Bytes are passed on; what they mean is nobody's business here.
+//! Protocol upgrades: WebSocket and others over HTTP/1.1, and over HTTP/2 streams (RFC 8441). Bytes are
+//! forwarded without interpretation.
 
 use std::time::Duration;
 
@@ -26,24 +26,24 @@ use super::record::RequestRecord;
 use crate::pool::PooledConnection;
 use crate::reason;
 
-/// How much is read before it is passed on.
+/// Size of the copy buffer.
 const PIECE: usize = 32 * 1024;
 
-/// A change of protocol that a client wants.
+/// A protocol upgrade that a client requests.
 #[derive(Debug)]
 pub(super) struct UpgradeRequest {
     protocol: HeaderValue,
-    /// It came over a stream of HTTP/2, where there is no status 101.
+    /// It came over an HTTP/2 stream, which has no status 101.
     extended: bool,
 }
 
 impl UpgradeRequest {
-    /// What a client wants, if anything. A request of HTTP/2 becomes the one that an origin of HTTP/1.1
-    /// understands.
+    /// The upgrade that a client requests, if any. An HTTP/2 request is converted to one for an HTTP/1.1
+    /// origin.
     pub(super) fn of(head: &mut Parts, core: &ProxyShared) -> Option<Self> {
         let Some(protocol) = head.extensions.remove::<Protocol>() else {
             let protocol = headers::upgrade(head)?;
-            // With h2c a client would speak to the origin behind the back of every rule.
+            // With h2c a client would bypass the rules.
             let h2c = protocol.as_bytes().eq_ignore_ascii_case(b"h2c");
             let extended = false;
             return (!h2c).then_some(Self { protocol, extended });
@@ -51,7 +51,7 @@ impl UpgradeRequest {
         head.method = Method::GET;
         let protocol = HeaderValue::from_str(protocol.as_str()).ok()?;
         if protocol == "websocket" {
-            // It tells caches apart from origins, and is no secret.
+            // The key only prevents caching and need not be secret.
             let key = STANDARD.encode(core.random().u128(..).to_be_bytes());
             let key = HeaderValue::try_from(key).expect("base64 is visible");
             head.headers.insert(SEC_WEBSOCKET_KEY, key);
@@ -62,14 +62,14 @@ impl UpgradeRequest {
         Some(Self { protocol, extended })
     }
 
-    /// Asks the origin for it.
+    /// Adds the upgrade headers for the origin.
     pub(super) fn ask(&self, headers: &mut HeaderMap) {
         headers.insert(UPGRADE, self.protocol.clone());
         headers.append(CONNECTION, HeaderValue::from_static("upgrade"));
     }
 }
 
-/// Joins the client with an origin that has agreed, and tells the client.
+/// Connects the client with an origin that accepted the upgrade, and responds to the client.
 pub(super) fn join(
     core: &ProxyShared,
     wanted: &UpgradeRequest,
@@ -100,7 +100,7 @@ pub(super) fn join(
     response.map(|_| ResponseBody::nothing())
 }
 
-/// The two sides of an upgraded connection. Dropping it tells how much went over it.
+/// The two sides of an upgraded connection. Dropping it reports the bytes.
 struct Joined {
     record: RequestRecord,
     received: ByteCounter,
@@ -108,8 +108,8 @@ struct Joined {
 }
 
 impl Joined {
-    /// Passes bytes on until both sides have said all they had, one breaks off, or nothing has come for
-    /// too long. The lease is what drives the origin's side until it has been handed over.
+    /// Copies bytes until both sides have closed, one fails, or both were idle for too long. The lease drives
+    /// the origin's side until its connection has been handed over.
     async fn pass_on(
         mut self,
         client: OnUpgrade,
@@ -121,7 +121,7 @@ impl Joined {
         let (client, origin) = match futures::try_join!(client, origin) {
             Ok(both) => both,
             Err(error) => {
-                tracing::debug!(%error, "A connection could not be taken over");
+                tracing::debug!(%error, "Failed to take over an upgraded connection");
                 return self.record.broke(reason::CLIENT_GONE);
             }
         };

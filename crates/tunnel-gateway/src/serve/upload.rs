@@ -1,5 +1,5 @@
-//! The body of a request on its way to the origin: counted, held to the idle limit, and kept back while
-//! a client waits to be told to go on. Nothing is buffered.
+//! The request body on its way to the origin: counted, subject to the idle timeout, and held back while a
+//! client waits for "100 Continue". Nothing is buffered.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use http_body_util::{BodyExt, Empty};
 
 use super::idle::IdleTimer;
 
-/// What goes wrong with a body.
+/// The error of a body.
 pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What connections to origins send.
+/// The body type of connections to origins.
 pub(crate) type UpstreamSender = UnsyncBoxBody<Bytes, BoxError>;
 
-/// How far a request's body has come, for whoever waits for the response.
+/// The progress of a request body, for the task that waits for the response.
 #[derive(Debug, Default)]
 pub(crate) struct UploadProgress {
     bytes: AtomicU64,
@@ -45,7 +45,7 @@ impl UploadProgress {
         self.stalled.load(Ordering::Acquire)
     }
 
-    /// Whether the client broke off.
+    /// Whether the client disconnected.
     pub(crate) fn broken(&self) -> bool {
         self.broken.load(Ordering::Acquire)
     }
@@ -55,7 +55,7 @@ impl UploadProgress {
 pub(crate) struct UploadBody<B> {
     body: B,
     idle: IdleTimer,
-    /// Nothing is read before this is over: reading is what tells the client to go on.
+    /// The body is not read before this resolves, because reading makes hyper send "100 Continue".
     wait: Option<BoxFuture<'static, ()>>,
     progress: Arc<UploadProgress>,
 }
@@ -79,7 +79,7 @@ where
         (upload, progress)
     }
 
-    /// Keeps the body back until `wait` is over.
+    /// Holds the body back until `wait` resolves.
     pub(crate) fn after(mut self, wait: impl Future<Output = ()> + Send + 'static) -> Self {
         self.wait = Some(Box::pin(wait));
         self
@@ -90,7 +90,7 @@ where
     }
 }
 
-/// No body.
+/// An empty body.
 pub(crate) fn nothing() -> UpstreamSender {
     Empty::new().map_err(|never| match never {}).boxed_unsync()
 }

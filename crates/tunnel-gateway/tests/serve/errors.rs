@@ -186,7 +186,7 @@ async fn a_browser_gets_a_page_and_a_program_a_line() {
     assert!(page.contains("<h1>404 Not Found</h1>"), "{page}");
     let (kind, page) = ask("*/*").await;
     assert_eq!(kind, "text/plain; charset=utf-8");
-    assert!(page.starts_with("No tunnel has this hostname.\n"), "{page}");
+    assert!(page.starts_with("This hostname does not belong to a tunnel.\n"), "{page}");
 }
 
 #[tokio::test]

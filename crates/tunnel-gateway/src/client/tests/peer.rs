@@ -16,7 +16,7 @@ pub(super) struct Peer {
     endpoint: Endpoint,
     session: String,
     pub(super) last: watch::Receiver<Option<Connection>>,
-    /// Why it drops whoever comes, if it does.
+    /// The close code for every connecting gateway, if it drops them.
     drops: watch::Sender<Option<u32>>,
     _task: TaskHandle<()>,
 }
@@ -63,7 +63,7 @@ impl Peer {
         }
     }
 
-    /// Drops whoever comes from now on, or nobody.
+    /// Drops every gateway that connects from now on with `code`, or none.
     pub(super) fn drop_all(&self, code: Option<u32>) {
         self.drops.send_replace(code);
     }
@@ -122,7 +122,7 @@ async fn answer(mut send: SendStream, mut recv: RecvStream, own: String) {
     let reply = reply(wire::decode(&body).expect("a frame"), &own);
     let frame = wire::encode(&reply).expect("short");
     send.write_all(&frame).await.expect("written");
-    // An echo until the other side has enough.
+    // Echoes until the other side closes.
     let mut bytes = [0; 1024];
     while let Ok(Some(many)) = recv.read(&mut bytes).await {
         if send.write_all(&bytes[..many]).await.is_err() {

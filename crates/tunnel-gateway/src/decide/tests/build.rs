@@ -161,7 +161,7 @@ pub(super) fn laptop(session: &str) -> ConnectorInfo {
     }
 }
 
-/// A Gateway of nobody, and its route to a Connector.
+/// A Gateway without an HTTPProxy, and its route to a Connector.
 pub(super) fn plain(namespace: &str, name: &str, created: &str, hostname: &str) -> (Value, Value) {
     let meta = json!({
         "namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"),

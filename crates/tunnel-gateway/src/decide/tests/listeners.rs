@@ -223,7 +223,7 @@ fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
     }
 }
 
-/// A certificate of a listener whose port is not served, and of one that is less specific, is not shown.
+/// A certificate of a listener whose port is not served, or of a less specific one, is not used.
 #[test]
 fn a_hostname_is_shown_with_the_certificate_of_its_listener() {
     let with = |name: &str, hostname: &str, port| {

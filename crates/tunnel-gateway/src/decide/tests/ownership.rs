@@ -126,7 +126,7 @@ fn a_gateway_whose_owner_is_still_to_be_seen_is_not_acknowledged() {
     assert_eq!(
         decide(&world).report.applied.gateways,
         "40",
-        "it is a stranger's"
+        "it has another owner"
     );
     world.awaited.insert(format!("{}-child", tunnel.uid));
     assert_eq!(decide(&world).report.applied.gateways, "6");
@@ -149,7 +149,7 @@ fn a_platform_hostname_is_served_for_its_uid_whatever_is_claimed() {
         };
         let mut class = world.clone();
         class.domains.insert(domain.to_owned());
-        assert_eq!(served(&class), None, "{domain} is that of a class");
+        assert_eq!(served(&class), None, "{domain} is the domain of a class");
         let mut label = world;
         label.labels.insert(name[..17].to_owned());
         assert_eq!(served(&label), None, "its UID exists");
@@ -204,7 +204,7 @@ fn of_a_claim_and_a_gateway_without_an_http_proxy_the_first_has_the_hostname() {
     assert_eq!(
         served(old, 2, new),
         ("app".to_owned(), 1),
-        "it may have taken it up later"
+        "it may have added the hostname later"
     );
 }
 
@@ -217,6 +217,6 @@ fn a_wildcard_gets_nothing_of_an_http_proxy_that_is_not_served() {
     let plan = decide(&world.claim(claimed, "a", &tunnel.uid));
     let host = |name: &str| crate::route::host(&plan.table, name, false);
     assert!(host("any.tunnels.example.com").is_some());
-    assert!(host(claimed).is_none(), "it is claimed");
-    assert!(host(&tunnel.canonical()).is_none(), "it is given");
+    assert!(host(claimed).is_none(), "the hostname is claimed");
+    assert!(host(&tunnel.canonical()).is_none(), "the platform assigns the hostname");
 }

@@ -30,11 +30,11 @@ fn action(plan: &TablePlan, tunnel: &Tunnel) -> RouteAction {
 fn a_connector_dials_what_the_endpoint_says() {
     let (tunnel, plan) = decided(&[to_slice("app")]);
     let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
-        panic!("it has an origin");
+        panic!("expected an origin");
     };
     assert_eq!(origin.authority, "localhost:3000");
     let OriginAddress::Connector(target) = &origin.target else {
-        panic!("it goes through an agent");
+        panic!("expected an agent");
     };
     assert_eq!(target.session, "session-1");
     assert_eq!(target.addresses[0].to_string(), "192.0.2.9:4433");
@@ -53,10 +53,10 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
         details.public_key.home_relay = Some(agent.to_owned());
         let plan = decide(&world);
         let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
-            panic!("it has an origin");
+            panic!("expected an origin");
         };
         let OriginAddress::Connector(target) = &origin.target else {
-            panic!("it goes through an agent");
+            panic!("expected an agent");
         };
         let said = plan.report.relays.iter().any(|it| it == agent);
         assert_eq!(
@@ -102,7 +102,7 @@ fn a_missing_connector_and_one_that_never_registered_are_told_apart() {
     let (tunnel, mut world) = with_rules(&[to_slice("app")]);
     let word = |world: &TableInputs| match action(&decide(world), &tunnel) {
         RouteAction::Nowhere { reason, .. } => reason,
-        _ => panic!("nowhere to go"),
+        _ => panic!("unexpected action"),
     };
     let key = ObjectKey::new(Some("a"), "laptop");
     let connector = world.connectors.get_mut(&key).expect("there");
@@ -128,7 +128,7 @@ fn addresses_get_their_port_whatever_their_family() {
         std::sync::Arc::new(slice),
     );
     let RouteAction::Forward(origin) = action(&decide(&world), &tunnel) else {
-        panic!("it has an origin");
+        panic!("expected an origin");
     };
     let expected = OriginAddress::Addresses(Addresses {
         names: vec!["[2001:db8::1]:3000".to_owned()],
@@ -157,7 +157,7 @@ fn matches_stand_in_the_order_of_the_gateway_api() {
     assert_eq!(order, [2, 3, 1, 4, 0]);
 }
 
-/// A replica whose record is refused for its size would count as dead, and every tunnel with it.
+/// A replica whose record is rejected for its size would count as dead, and break every tunnel.
 #[test]
 fn a_reason_is_cut_before_it_is_too_long_to_tell() {
     let long = format!("({}", "é".repeat(4000));
@@ -184,12 +184,12 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
     for (member, value, word) in [
         ("matches", bad_path, "regular expression"),
         ("matches", wide, "dot segment"),
-        ("backendRefs", service, "no backend here"),
-        ("backendRefs", elsewhere, "another namespace"),
+        ("backendRefs", service, "not supported as a backend"),
+        ("backendRefs", elsewhere, "namespace of its route"),
         ("backendRefs", json!([]), "neither a backend"),
         ("filters", mirror, "RequestMirror"),
         ("filters", twice, "more than one filter"),
-        ("filters", header, "no name of a header"),
+        ("filters", header, "not a header name"),
     ] {
         let mut rule = to_slice("app");
         rule[member] = value;
@@ -197,7 +197,7 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
         let host = plan
             .table
             .at(&tunnel.canonical())
-            .expect("it is still known");
+            .expect("route is reported");
         assert!(host.routes.is_empty(), "{word}");
         let [quarantined] = &plan.report.quarantined[..] else {
             panic!("{word}: {:?}", plan.report.quarantined);
