@@ -1,5 +1,5 @@
-//! One connection of a gateway, from handshake to close: no stream is taken from a peer that is not
-//! listed when it comes, nor for long after it is listed no more.
+//! One connection of a gateway, from handshake to close. Streams are accepted only while the peer is listed,
+//! and for a limited time after it was removed from the list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,36 +15,36 @@ use tokio_util::sync::CancellationToken;
 
 use crate::answer::StreamHandler;
 
-/// How long a handshake may take.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a peer may wait to be listed: a gateway that has just started is sometimes here before
-/// the news of it. One that never will be cannot come again and again without a pause either.
+/// How long an unlisted peer may wait to be listed, because a new gateway may connect before its listing
+/// arrives. The delay also slows down peers that are never listed.
 const GRACE: Duration = Duration::from_secs(1);
-/// How many may wait at once; further ones are sent away at once.
+/// Maximum peers waiting to be listed; further ones are rejected at once.
 pub(crate) const WAITING: usize = 32;
 
-/// How long a gateway that is listed no more keeps the connection it has. One that stops takes itself off the
-/// list first and ends the requests that are under way then, for which it has 30 s.
+/// How long a gateway that was removed from the list keeps its connection. A gateway that shuts down removes
+/// itself first and then finishes its requests, which may take 30 s.
 pub const PARTING: Duration = Duration::from_secs(40);
 
 /// The gateways that an agent accepts.
 pub type AllowedGateways = Arc<BTreeSet<EndpointId>>;
 
-/// The ids of a list; what is none is left out, and so accepted by nobody.
+/// Parses a list of ids. Invalid ids are skipped, so that no peer can match them.
 #[must_use]
 pub fn listed(ids: &[String]) -> AllowedGateways {
     Arc::new(ids.iter().filter_map(|id| id.parse().ok()).collect())
 }
 
-/// What a connection needs.
+/// The context of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionContext {
     pub(crate) answers: Arc<StreamHandler>,
     pub(crate) listed: watch::Receiver<AllowedGateways>,
-    /// How long a gateway that is listed no more keeps the connection it has.
+    /// How long a gateway that was removed from the list keeps its connection.
     pub(crate) parting: Duration,
     pub(crate) released: CancellationToken,
-    /// A seat for each that waits to be listed.
+    /// A permit for each peer that waits to be listed.
     pub(crate) waiting: Arc<Semaphore>,
 }
 
@@ -54,7 +54,7 @@ impl ConnectionContext {
         let connection = match timeout(HANDSHAKE, incoming).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return tracing::debug!(%error, "Handshake failed"),
-            Err(_) => return tracing::debug!("Handshake took too long"),
+            Err(_) => return tracing::debug!("Handshake timed out"),
         };
         match self.admits(&connection).await {
             true => self.serve(&connection).await,
@@ -62,7 +62,7 @@ impl ConnectionContext {
         }
     }
 
-    /// Whether the peer is listed, now or in a moment.
+    /// Whether the peer is listed, now or within the grace period.
     async fn admits(&self, connection: &Connection) -> bool {
         let (gateway, mut listed) = (connection.remote_id(), self.listed.clone());
         if listed.borrow().contains(&gateway) {
@@ -83,7 +83,7 @@ impl ConnectionContext {
     async fn serve(mut self, connection: &Connection) {
         let gateway = connection.remote_id();
         let mut streams = JoinSet::new();
-        // When it has to go, once it is listed no more.
+        // The deadline of a peer that was removed from the list.
         let mut until = None;
         loop {
             until = match self.listed.borrow_and_update().contains(&gateway) {
@@ -120,6 +120,6 @@ async fn reached(until: Option<Instant>) {
 }
 
 fn unlisted(connection: &Connection) {
-    tracing::warn!(peer = %connection.remote_id(), "Peer is not listed as a gateway");
+    tracing::warn!(peer = %connection.remote_id(), "Rejected peer that is not a listed gateway");
     connection.close(VarInt::from_u32(UNLISTED), b"not listed");
 }

@@ -1,5 +1,5 @@
-//! One stream of a gateway: what it asks for, and what it gets. Nothing here knows whether the
-//! gateway may ask at all; that was settled before the stream was taken.
+//! Handles one stream of a gateway. Whether the gateway is allowed was checked before the stream was
+//! accepted.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,27 +17,27 @@ use crate::event::AgentEvent;
 use crate::frame::{self, FrameReadError};
 use crate::origin::OriginPool;
 
-/// How long a gateway may take to say what it wants.
+/// How long a gateway may take to send its request.
 const OPEN: Duration = Duration::from_secs(5);
-/// How much is copied at once, each way.
+/// Size of the copy buffer, per direction.
 const BUFFER: usize = 32 * 1024;
-/// Streams at once, of all gateways together.
+/// Maximum concurrent streams of all gateways.
 const STREAMS: usize = 4096;
-/// Proofs a second, and how many may come at once.
+/// Rate limit and burst of proofs.
 const PROOFS_PER_SECOND: f64 = 200.0;
 const PROOFS_AT_ONCE: f64 = 1000.0;
-/// What a gateway is told that means another life of an agent, or another agent.
-const OTHER_SESSION: &str = "another session is meant than that of this agent";
-/// The answer to a gateway that names another Connector.
+/// The response to a request for another agent session or another agent.
+const OTHER_SESSION: &str = "the request is for another session of the agent";
+/// The response to a request for another Connector.
 const OTHER_CONNECTOR: &str = "the agent does not serve this Connector";
-/// What both sides read when a gateway uses another version of the protocol.
-const OTHER_VERSION: &str = "gateway and agent must be of the same version: upgrade the older one";
-/// The shortest time between two lines about refusals.
+/// The message on both sides if a gateway uses another version of the protocol.
+const OTHER_VERSION: &str = "gateway and agent must have the same version: upgrade the older one";
+/// Minimum time between two refusal events.
 const QUIET: Duration = Duration::from_secs(60);
-/// The code of a stream that broke on the origin's side.
+/// The reset code of a stream after a failure of the origin.
 const BROKEN: VarInt = VarInt::from_u32(1);
 
-/// What every stream needs.
+/// The context of all streams.
 #[derive(Debug)]
 pub struct StreamHandler {
     origins: OriginPool,
@@ -45,14 +45,14 @@ pub struct StreamHandler {
     connector: ConnectorId,
     session: String,
     events: mpsc::UnboundedSender<AgentEvent>,
-    /// When the user last read of a refusal.
+    /// When the last refusal event was reported.
     reported: Mutex<Option<Instant>>,
     streams: Arc<Semaphore>,
     proofs: Mutex<Bucket>,
 }
 
 impl StreamHandler {
-    /// For this life of the agent, which serves `connector` and no other.
+    /// For this agent session, which serves only `connector`.
     #[must_use]
     pub fn new(
         origins: OriginPool,
@@ -85,7 +85,7 @@ impl StreamHandler {
             Ok(Ok(open)) => open,
             Ok(Err(FrameReadError::Frame(error))) => {
                 self.report(format!(
-                    "a gateway sent a message that is not understood: {OTHER_VERSION}"
+                    "a gateway sent an invalid message: {OTHER_VERSION}"
                 ));
                 let message = format!("{error}; {OTHER_VERSION}");
                 return stream.refuse(StreamRefusal::Malformed, &message).await;
@@ -116,7 +116,7 @@ impl StreamHandler {
         }
     }
 
-    /// Why this agent must not serve this Connector in this session, if it must not.
+    /// Why this agent must refuse this Connector or session, if so.
     fn other(
         &self,
         connector: &ConnectorId,
@@ -126,7 +126,7 @@ impl StreamHandler {
             let ConnectorId { namespace, uid } = connector;
             let own = &self.connector.namespace;
             self.report(format!(
-                "a Connector in namespace {namespace:?} (UID {uid:?}) states this agent's key but is not the \
+                "a Connector in namespace {namespace:?} (UID {uid:?}) uses this agent's key but is not the \
                  one it registered: check who may read Connectors in namespace {own:?}"
             ));
             return Some((StreamRefusal::OtherConnector, OTHER_CONNECTOR));
@@ -134,13 +134,13 @@ impl StreamHandler {
         (session != self.session).then_some((StreamRefusal::OtherSession, OTHER_SESSION))
     }
 
-    /// Reports a refusal to the user, at most once in [`QUIET`].
+    /// Reports a refusal, at most once per [`QUIET`].
     fn report(&self, message: String) {
         let now = Instant::now();
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         if reported.is_none_or(|last| now >= last + QUIET) {
             *reported = Some(now);
-            // The receiver may be gone.
+            // The receiver may be dropped.
             drop(self.events.send(AgentEvent::Refused { message }));
         }
     }
@@ -169,7 +169,7 @@ impl StreamHandler {
         let mut both = tokio::io::join(&mut stream.recv, &mut stream.send);
         let copied = copy_bidirectional_with_sizes(&mut both, &mut origin, BUFFER, BUFFER).await;
         if copied.is_err() {
-            // An end would read as the whole of a response that was cut short.
+            // Finishing the stream would make a truncated response look complete.
             stream.break_off();
         }
     }
@@ -209,7 +209,7 @@ impl StreamHandler {
     }
 }
 
-/// A stream, whose two halves end together.
+/// A stream whose two halves end together.
 struct Stream {
     send: SendStream,
     recv: RecvStream,
@@ -222,13 +222,13 @@ impl Stream {
 
     async fn reply(&mut self, reply: &StreamReply) {
         match frame::write(&mut self.send, reply).await {
-            // An error says that the stream has ended already.
+            // An error means that the stream has already ended.
             Ok(()) => drop(self.send.finish()),
             Err(_) => self.break_off(),
         }
     }
 
-    /// Both errors say that there is nothing left to break off.
+    /// Errors mean that the stream has already ended.
     fn break_off(&mut self) {
         drop(self.send.reset(BROKEN));
         drop(self.recv.stop(BROKEN));
@@ -243,7 +243,7 @@ fn refused(refusal: StreamRefusal, message: &str) -> StreamReply {
 }
 
 fn not_exposed(target: &str) -> String {
-    // Whatever the peer sent comes back short.
+    // Limits how much of the peer's text is echoed.
     let shown: String = target.chars().take(128).collect();
     format!("{shown:?} is not exposed by this agent")
 }
@@ -252,7 +252,7 @@ fn is_nonce(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
-/// A rate with a burst.
+/// A token bucket.
 #[derive(Debug)]
 struct Bucket {
     rate: f64,

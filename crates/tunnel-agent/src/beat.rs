@@ -1,5 +1,5 @@
-//! The heart inside an agent: started with the Connector's lease, started anew when that changes,
-//! and heard.
+//! Runs the lease renewal of an agent: started with the Connector's lease duration, and restarted when that
+//! changes.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::agent::AgentSettings;
 use crate::event::AgentEvent;
 use crate::heart::{LeaseRenewer, LeaseSettings, RenewalResult};
 
-/// How long a Connector's heartbeats hold.
+/// The lease duration that a Connector requests.
 pub(crate) fn lease(connector: &Connector) -> Duration {
     let seconds = u64::try_from(connector.spec.lease_duration_seconds).unwrap_or_default();
     Duration::from_secs(seconds.max(1))
 }
 
-/// A running heart.
+/// A running lease renewal.
 pub(crate) struct LeaseTask {
     client: Client,
     settings: LeaseSettings,
@@ -59,16 +59,16 @@ impl LeaseTask {
         }
     }
 
-    /// Takes up another length of the lease.
+    /// Switches to another lease duration.
     pub(crate) fn follow(&mut self, lease: Duration) {
         if lease != self.settings.lease {
             self.settings.lease = lease;
-            // The old task ends with its handle, without giving the lease up.
+            // The old task is dropped with its handle, without releasing the lease.
             self.task = spawn(&self.client, &self.settings, &self.stop);
         }
     }
 
-    /// Waits for something to tell.
+    /// Waits for an event to report.
     pub(crate) async fn changed(&mut self) -> AgentEvent {
         loop {
             if self.pulse.changed().await.is_err() {
@@ -89,7 +89,7 @@ impl LeaseTask {
         }
     }
 
-    /// Gives the lease up; whether that was heard.
+    /// Releases the lease; returns whether that succeeded.
     pub(crate) async fn release(self) -> bool {
         self.stop.cancel();
         self.task.join().await.unwrap_or(false)
@@ -105,7 +105,7 @@ fn spawn(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) ->
     ))
 }
 
-/// Agents that start together do not beat together.
+/// Spreads the renewals of agents that start together.
 fn seed(session: &str) -> u64 {
     let digits = session.get(..16).unwrap_or_default();
     u64::from_str_radix(digits, 16).unwrap_or_default()

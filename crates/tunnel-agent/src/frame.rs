@@ -1,25 +1,24 @@
-//! Frames on a stream: read with a bound, written whole. What they mean is for others to say.
+//! Reads and writes length-limited frames on a stream. Their content is handled elsewhere.
 
 use aplomb_api::wire::{self, FrameError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why there is no message.
+/// Why no message could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameReadError {
-    /// The peer sent something else.
+    /// The peer sent an invalid frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The stream ended or broke.
+    /// The stream ended or failed.
     #[error(transparent)]
     Stream(#[from] std::io::Error),
 }
 
-/// Reads one message; not a byte beyond it is taken.
-///
-/// # Errors
-/// The stream ended before it, or it is not one.
+/// Reads one message and no byte beyond it.
+/// | # Errors
+/// The stream ended before it, or the message is invalid.
 pub async fn read<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, FrameReadError> {
@@ -31,9 +30,8 @@ pub async fn read<T: DeserializeOwned>(
 }
 
 /// Writes one message.
-///
-/// # Errors
-/// It is too long, or the stream broke.
+/// | # Errors
+/// It is too long, or the stream failed.
 pub async fn write<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,

@@ -1,5 +1,5 @@
-//! The heartbeat: a Lease named like the Connector, renewed in good time and given up on purpose at
-//! the end. It needs a client and tokio's time, nothing else, so that it runs in virtual time too.
+//! The heartbeat: a Lease with the Connector's name, renewed in time and released on shutdown. It depends
+//! only on a client and tokio's time, so that it also runs in virtual time.
 
 mod schedule;
 
@@ -18,46 +18,46 @@ use tokio::time::{Instant, sleep, timeout};
 pub use self::schedule::RenewalSchedule;
 use crate::MANAGER;
 
-/// How long a try that was under way when the end came may go on.
+/// How long an attempt in flight at shutdown may continue.
 const LAST_WORD: Duration = Duration::from_millis(500);
-/// How often, and how far apart, the end is told.
+/// How many attempts to release the lease, and the delay between them.
 const FAREWELLS: u32 = 3;
 const BETWEEN_FAREWELLS: Duration = Duration::from_millis(200);
 
-/// How the last heartbeat went.
+/// The result of the last heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum RenewalResult {
-    /// There was none yet.
+    /// No attempt has finished yet.
     #[default]
     Unknown,
-    /// It went through.
+    /// It succeeded.
     Beating,
-    /// It did not.
+    /// It failed.
     Failing(String),
 }
 
-/// Whose heart it is.
+/// Settings of the lease.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
-    /// The namespace of the Connector and the Lease.
+    /// Namespace of the Connector and the Lease.
     pub namespace: String,
-    /// The name of both.
+    /// Name of both.
     pub connector: String,
-    /// The UID of the Connector, which owns the Lease.
+    /// UID of the Connector, which owns the Lease.
     pub uid: String,
-    /// Who holds the Lease: this life of the agent.
+    /// The holder of the Lease: this agent session.
     pub session: String,
-    /// How long the Lease holds.
+    /// The lease duration.
     pub lease: Duration,
-    /// What is written as the time of renewal. Nobody decides by it.
+    /// Clock for the renewal time. No decision depends on it.
     pub clock: Clock,
-    /// Of the jitter.
+    /// Seed of the jitter.
     pub seed: u64,
-    /// Where each change of the pulse is told.
+    /// Reports each change of the result.
     pub pulse: watch::Sender<RenewalResult>,
 }
 
-/// The heart of an agent.
+/// Renews the lease of an agent.
 #[derive(Debug)]
 pub struct LeaseRenewer {
     leases: Api<Lease>,
@@ -67,7 +67,7 @@ pub struct LeaseRenewer {
 }
 
 impl LeaseRenewer {
-    /// Beats until `shutdown`, then gives the lease up. Whether that was heard is returned.
+    /// Renews until `shutdown`, then releases the lease. Returns whether the release succeeded.
     pub async fn run(
         client: Client,
         settings: LeaseSettings,
@@ -84,7 +84,7 @@ impl LeaseRenewer {
         heart.release().await
     }
 
-    /// One try and the wait after it. `false` when it is time to go.
+    /// One attempt and the wait after it. `false` on shutdown.
     async fn beat(&mut self, shutdown: &mut (impl Future<Output = ()> + Unpin)) -> bool {
         let began = Instant::now();
         let outcome = {
@@ -92,7 +92,7 @@ impl LeaseRenewer {
             tokio::select! {
                 biased;
                 () = &mut *shutdown => {
-                    // What is under way could otherwise arrive after the release and undo it.
+                    // Otherwise the attempt in flight could arrive after the release and undo it.
                     drop(timeout(LAST_WORD, &mut attempt).await);
                     return false;
                 }
@@ -135,13 +135,13 @@ impl LeaseRenewer {
             }
             match self.apply("").await {
                 Ok(()) => return true,
-                Err(error) => tracing::warn!(error, "Lease cannot be released"),
+                Err(error) => tracing::warn!(error, "Failed to release Lease"),
             }
         }
         false
     }
 
-    /// Writes the whole Lease, whoever wrote it before: it is this agent's by name and by owner.
+    /// Applies the whole Lease with force: it belongs to this agent by name and owner.
     async fn apply(&self, holder: &str) -> Result<(), String> {
         let lease = self.lease(holder);
         let params = PatchParams::apply(MANAGER).force();
@@ -150,7 +150,7 @@ impl LeaseRenewer {
         match timeout(self.schedule.timeout(), call).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer in {:?}", self.schedule.timeout())),
+            Err(_) => Err(format!("no response within {:?}", self.schedule.timeout())),
         }
     }
 

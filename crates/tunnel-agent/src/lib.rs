@@ -1,16 +1,16 @@
 //! A connector: iroh in, a local service out. It serves only the gateways its class lists and dials
-//! only the targets it was told to expose.
+//! only the targets that it exposes.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`agent`] | [`AgentSettings`] and [`run`]: all of it together |
-//! | [`event`] | [`AgentEvent`]: what there is to tell a person |
+//! | [`agent`] | [`AgentSettings`] and [`run`]: the whole agent |
+//! | [`event`] | [`AgentEvent`]: events for the user |
 //! | [`key`] | the secret key and its file |
 //! | [`register`] | the Connector and the HTTPProxy |
 //! | [`heart`] | the Lease and when it is renewed |
-//! | [`publish`] | how the agent is reached, kept current |
-//! | [`serve`], [`accept`], [`answer`] | gateways, their connections, their streams |
-//! | [`origin`], [`target`], [`tls`] | the services that are exposed |
+//! | [`publish`] | the published addresses |
+//! | [`serve`], [`accept`], [`answer`] | connections of gateways and their streams |
+//! | [`origin`], [`target`], [`tls`] | the exposed services |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 

@@ -1,5 +1,5 @@
-//! Connections to the services that are exposed, and whether they take any. Nothing that was not
-//! exposed is dialled.
+//! Connections to exposed services, and checks whether they accept connections. Targets that are not exposed
+//! are never dialed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,11 +21,11 @@ use crate::error::Result;
 use crate::target::{ExposedTarget, ExposedTargets};
 use crate::tls::{OriginTls, OriginTlsSettings};
 
-/// How long an origin may take to accept a connection, TLS included.
+/// Timeout for connecting to an origin, including TLS.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The same where only the question is whether it does, and for many who ask.
+/// Timeout for a check, which many requests may share.
 const LOOK: Duration = Duration::from_secs(1);
-/// For how long the answer to that is good.
+/// How long the result of a check is valid.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A connection to an origin, as bytes.
@@ -33,9 +33,9 @@ pub trait OriginIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginIo for T {}
 
-/// A look at an origin that all who ask at the same time share.
+/// A check of an origin that concurrent callers share.
 type Look = Shared<BoxFuture<'static, OriginState>>;
-/// What is looked at, and when each look began.
+/// The checks by target, with their start time.
 type Looks = BTreeMap<(ExposedTarget, Option<String>), (Instant, Look)>;
 
 /// The origins of an agent.
@@ -46,10 +46,9 @@ pub struct OriginPool {
 }
 
 impl OriginPool {
-    /// Those that are exposed.
-    ///
-    /// # Errors
-    /// The file of authorities cannot be used.
+    /// Creates it for the exposed targets.
+    /// | # Errors
+    /// The CA file cannot be used.
     pub fn new(exposed: ExposedTargets, tls: &OriginTlsSettings) -> Result<Self> {
         Ok(Self {
             exposed,
@@ -58,16 +57,15 @@ impl OriginPool {
         })
     }
 
-    /// The target that `text` names, if it is exposed.
+    /// The target named by `text`, if it is exposed.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<ExposedTarget> {
         self.exposed.find(text)
     }
 
-    /// A connection to `target`, with TLS if there is a name for its certificate.
-    ///
-    /// # Errors
-    /// It does not take one in time.
+    /// Connects to `target`, with TLS if a server name is given.
+    /// | # Errors
+    /// It does not accept a connection in time.
     pub async fn connect(
         &self,
         target: &ExposedTarget,
@@ -76,8 +74,8 @@ impl OriginPool {
         within(CONNECT, connect(target, name, &self.tls)).await
     }
 
-    /// Whether `target` takes connections: seen at most a second ago. One that has not done so within
-    /// `limit` does not, for this one who asks.
+    /// Whether `target` accepts connections, from a check at most a second old. A check that takes longer
+    /// than `limit` counts as a failure for this caller.
     pub async fn look(
         &self,
         target: &ExposedTarget,
@@ -121,7 +119,7 @@ async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -
         Ok(outcome) => outcome,
         Err(_) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no connection in {limit:?}"),
+            format!("no connection within {limit:?}"),
         )),
     }
 }
@@ -132,13 +130,13 @@ async fn connect(
     tls: &OriginTls,
 ) -> io::Result<Box<dyn OriginIo>> {
     let stream = tcp(target).await?;
-    // Requests and frames of upgraded connections are small and waited for.
+    // Requests and frames of upgraded connections are small and latency-sensitive.
     stream.set_nodelay(true)?;
     let Some(name) = name else {
         return Ok(Box::new(stream));
     };
     let name = ServerName::try_from(name.to_owned())
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a name for a certificate"))?;
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a valid TLS server name"))?;
     let stream = TlsConnector::from(tls.config())
         .connect(name, stream)
         .await?;
@@ -148,7 +146,7 @@ async fn connect(
 async fn tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
     let port = target.port();
     if target.host() == "localhost" {
-        // Needs no resolver, and services of a developer listen on either.
+        // Needs no resolver, and local services listen on either address.
         let both: [SocketAddr; 2] = [
             (Ipv4Addr::LOCALHOST, port).into(),
             (Ipv6Addr::LOCALHOST, port).into(),

@@ -1,12 +1,12 @@
-//! From the status of an HTTPProxy to what there is to tell: each stage once, each trouble when it
-//! changes. Conditions about an older spec say nothing.
+//! Converts the status of an HTTPProxy to events: each stage once, each problem when it changes. Conditions
+//! of an older generation are ignored.
 
 use aplomb_api::tunnel::{HttpProxy, conditions, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::event::AgentEvent;
 
-/// What was told last.
+/// The last reported state.
 #[derive(Debug, Default)]
 pub(crate) struct ReportedState {
     programmed: bool,
@@ -15,7 +15,7 @@ pub(crate) struct ReportedState {
 }
 
 impl ReportedState {
-    /// What is new in `proxy`.
+    /// The events for what changed in `proxy`.
     pub(crate) fn news(&mut self, proxy: &HttpProxy) -> Vec<AgentEvent> {
         let mut news = Vec::new();
         let programmed = of(proxy, conditions::PROGRAMMED).is_some_and(is_true);
@@ -51,7 +51,7 @@ fn verdict(proxy: &HttpProxy, ready: &Condition) -> AgentEvent {
     }
 }
 
-/// Where people find the tunnel.
+/// The public URL of the tunnel.
 fn url(proxy: &HttpProxy) -> String {
     let scheme = match proxy.spec.tls {
         Some(_) => "https",
@@ -62,7 +62,7 @@ fn url(proxy: &HttpProxy) -> String {
     format!("{scheme}://{}", hostname.unwrap_or_default())
 }
 
-/// A condition, if it is about the spec as it is now.
+/// A condition, if it is about the current generation.
 fn of<'a>(proxy: &'a HttpProxy, kind: &str) -> Option<&'a Condition> {
     let conditions = &proxy.status.as_ref()?.conditions;
     let found = conditions
@@ -155,6 +155,6 @@ mod tests {
             ],
         );
         let told = words(&ReportedState::default().news(&hidden));
-        assert_eq!(told, ["not_ready"], "one line is enough");
+        assert_eq!(told, ["not_ready"], "one event is enough");
     }
 }

@@ -1,5 +1,4 @@
-//! How the agent is reached, kept current in the status of its Connector: written when it changes,
-//! and only then.
+//! Publishes the addresses of the agent in the status of its Connector, only when they change.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,30 +16,30 @@ use crate::error::{Error, Result};
 use crate::event::AgentEvent;
 use crate::watched::ObservedObject;
 
-/// Changes of a network come in groups.
+/// Network changes come in groups.
 const COALESCE: Duration = Duration::from_millis(100);
-/// The first and the longest wait after a failure.
+/// Initial and maximum delay between retries.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How long one write may take.
+/// Timeout of one write.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The schema takes no more addresses.
+/// Maximum number of addresses in the schema.
 const ADDRESSES: usize = 16;
 
-/// What never changes in one life of the agent.
+/// The part that does not change during an agent session.
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
-    /// This life.
+    /// The id of the session.
     pub session: String,
     /// The agent's version.
     pub version: String,
-    /// The machine.
+    /// The device name.
     pub device: Option<String>,
-    /// No direct address is published.
+    /// Whether to publish no direct address.
     pub relay_only: bool,
 }
 
 impl AgentIdentity {
-    /// What is published while the endpoint is at `address`; nothing until it can be reached there.
+    /// The details to publish while the endpoint is at `address`; none until it is reachable.
     #[must_use]
     pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
         let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(told).collect();
@@ -85,7 +84,7 @@ pub(crate) struct AddressPublisher {
 }
 
 impl AddressPublisher {
-    /// Publishes until something ends it for good: another agent took the name.
+    /// Publishes until a permanent failure: another agent took the name.
     pub(crate) async fn run(mut self, endpoint: Endpoint) -> Error {
         let mut address = endpoint.watch_addr();
         let (mut written, mut confirmed) = (None, false);
@@ -99,7 +98,7 @@ impl AddressPublisher {
             }
             tokio::select! {
                 biased;
-                // The watcher ends with the endpoint, and this with the agent that has both.
+                // The watcher ends with the endpoint, and this task with the agent that owns both.
                 updated = address.updated() => if updated.is_err() {
                     std::future::pending::<()>().await;
                 } else {
@@ -119,7 +118,8 @@ impl AddressPublisher {
         }
     }
 
-    /// What the cluster shows, once it has shown what was written: before, it may show an earlier life.
+    /// The published details in the cache, once it has caught up with the last write. Before that it may have
+    /// an earlier session.
     fn standing(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> Standing {
         let seen = self.connector.borrow_and_update();
         let Some(connector) = seen.present() else {
@@ -137,19 +137,19 @@ impl AddressPublisher {
         }
     }
 
-    /// Tries until it is written.
+    /// Retries until it is written.
     async fn write(&self, details: &ConnectionDetails) {
         let mut wait = RETRY.0;
         loop {
             match timeout(PATIENCE, write(&self.connectors, &self.name, details)).await {
                 Ok(Ok(())) => break,
-                Ok(Err(error)) => tracing::warn!(%error, "Addresses cannot be published"),
-                Err(_) => tracing::warn!("Addresses cannot be published: no answer"),
+                Ok(Err(error)) => tracing::warn!(%error, "Failed to publish addresses"),
+                Err(_) => tracing::warn!("Failed to publish addresses: no response"),
             }
             sleep(wait).await;
             wait = (wait * 2).min(RETRY.1);
         }
-        // Nobody may be listening any more.
+        // The receiver may be dropped.
         drop(self.events.send(listening(details)));
     }
 }
@@ -161,10 +161,9 @@ enum Standing {
     Theirs,
 }
 
-/// Writes the details: the fields of this manager in the status, and no others.
-///
-/// # Errors
-/// What the API server says.
+/// Applies the details: only the status fields of this manager.
+/// | # Errors
+/// Errors of the API server.
 pub(crate) async fn write(
     connectors: &Api<Connector>,
     name: &str,

@@ -1,5 +1,5 @@
-//! The objects of an agent: made where they are missing, adopted where they are its own, refused
-//! where they are somebody else's. What it does not say itself stays as it is.
+//! The objects of an agent: created if they do not exist, adopted if they are its own, and refused if they
+//! belong to another. Fields that the agent does not set are left unchanged.
 
 use aplomb_api::tunnel::{ConnectionDetails, Connector, HttpProxy, conditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -11,36 +11,35 @@ use crate::MANAGER;
 use crate::error::{Error, Result};
 use crate::target::ExposedTarget;
 
-/// The Connector that is wanted.
+/// The desired Connector.
 #[derive(Clone, Debug)]
 pub struct DesiredConnector {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its class, if it was said.
+    /// Its class, if set.
     pub class: Option<String>,
-    /// The length of its lease in seconds, if it was said.
+    /// Its lease duration in seconds, if set.
     pub lease: Option<u32>,
 }
 
-/// The HTTPProxy that is wanted.
+/// The desired HTTPProxy.
 #[derive(Clone, Debug)]
 pub struct DesiredHttpProxy {
     /// Its name.
     pub name: String,
-    /// Hostnames beside the platform's.
+    /// Custom hostnames, in addition to the platform hostname.
     pub hostnames: Vec<String>,
-    /// Where requests go.
+    /// The origin.
     pub target: ExposedTarget,
-    /// Whether TLS is spoken to it.
+    /// Whether the origin uses TLS.
     pub https: bool,
 }
 
-/// Makes or adopts the Connector of the key with this id.
-///
-/// # Errors
-/// It is another agent's, or the API server refuses.
+/// Creates or adopts the Connector for the key with this id.
+/// | # Errors
+/// It belongs to another agent, or the API server returns an error.
 pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
     let refused = |source| Error::api("register the Connector", &wish.namespace, source);
@@ -66,12 +65,12 @@ pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Re
         .map_err(refused)
 }
 
-/// Whether the agent with this id may be the one of a Connector that is there.
+/// Whether the agent with this id may adopt an existing Connector.
 fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
     let name = connector.name_any();
     if connector.meta().deletion_timestamp.is_some() {
         return Err(Error::Taken(format!(
-            "connector {name} is being deleted: try again when it is gone"
+            "connector {name} is being deleted: try again after the deletion"
         )));
     }
     let status = connector.status.as_ref();
@@ -84,8 +83,8 @@ fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::Taken(format!(
-        "connector {name} is in use by another agent{}: stop that one, or choose another --name; one \
-         that died is offline when its lease has run out",
+        "connector {name} is in use by another agent{}: stop that one or choose another --name; if \
+         it crashed, wait until its lease expires",
         on_device(details)
     )))
 }
@@ -101,11 +100,10 @@ fn is_true(conditions: &[Condition], kind: &str) -> bool {
         .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-/// Makes the HTTPProxy, or brings one that an agent made up to date. One that a person made for this
-/// connector is used as it is.
-///
-/// # Errors
-/// It leads elsewhere, or the API server refuses.
+/// Creates the HTTPProxy, or updates one that an agent created. One that a person created for this connector
+/// is used unchanged.
+/// | # Errors
+/// It refers to another backend, or the API server returns an error.
 pub async fn proxy(
     client: &Client,
     connector: &DesiredConnector,
@@ -116,7 +114,7 @@ pub async fn proxy(
     if let Some(found) = proxies.get_opt(&wish.name).await.map_err(refused)? {
         if !names(&found, &connector.name) {
             return Err(Error::Taken(format!(
-                "httpproxy {} exists and leads elsewhere, not to connector {}: choose another --name, \
+                "httpproxy {} exists and has no rule for connector {}: choose another --name \
                  or delete it with `aplomb tunnel delete {0}`",
                 wish.name, connector.name
             )));
@@ -129,7 +127,7 @@ pub async fn proxy(
     apply(&proxies, &wish.name, &object).await.map_err(refused)
 }
 
-/// Whether a rule of it leads to this connector.
+/// Whether one of its rules refers to this connector.
 fn names(proxy: &HttpProxy, connector: &str) -> bool {
     let mut backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
     backends.any(|backend| {
@@ -156,7 +154,7 @@ fn proxy_object(connector: &DesiredConnector, wish: &DesiredHttpProxy) -> Value 
         && wish.target.host().parse::<std::net::IpAddr>().is_ok()
         && wish.target.is_local()
     {
-        // No certificate of a development server names an address.
+        // Certificates of development servers do not contain IP addresses.
         backend["tls"] = json!({ "hostname": "localhost" });
     }
     let mut spec = json!({ "rules": [{ "backends": [backend] }] });
@@ -182,10 +180,9 @@ where
     api.patch(name, &params, &Patch::Apply(object)).await
 }
 
-/// Deletes the object of this name and UID. That it is gone already is as good.
-///
-/// # Errors
-/// The API server refuses.
+/// Deletes the object with this name and UID. An object that is already gone is a success.
+/// | # Errors
+/// The API server returns an error.
 pub async fn delete<K>(api: &Api<K>, name: &str, uid: Option<&str>) -> Result<(), kube::Error>
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -199,7 +196,7 @@ where
     };
     match api.delete(name, &params).await {
         Ok(_) => Ok(()),
-        // 409: another of that name is there now, and this one is gone.
+        // 409: the object is gone and another one has its name.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! The agent's endpoint: bound as its class says, accepting until it is released.
+//! The agent's endpoint: bound as its class requires, accepting connections until it is released.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,32 +15,31 @@ use crate::accept::{AllowedGateways, ConnectionContext, WAITING};
 use crate::answer::StreamHandler;
 use crate::error::{Error, Result};
 
-/// Streams at once on one connection.
+/// Maximum concurrent streams of a connection.
 const STREAMS: u32 = 1024;
-/// Connections at once, handshakes included.
+/// Maximum concurrent connections, including handshakes.
 const CONNECTIONS: usize = 256;
-/// Connections at once beyond which a peer must first show that it is at its address.
+/// Number of connections above which a peer must validate its address first.
 const UNSEEN: usize = 32;
-/// How long a connection lives without a sign of the gateway, which keeps it alive every second.
+/// Idle timeout of a connection. Gateways send a keepalive every second.
 const IDLE: Duration = Duration::from_secs(15);
-/// How long the last words may take to get out.
+/// How long closing the connections may take.
 const CLOSING: Duration = Duration::from_millis(500);
 
-/// Where the endpoint listens, and how it can be found.
+/// Addresses of the endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkConfig {
-    /// Addresses to bind; every interface, IPv4 and IPv6, if there is none.
+    /// Addresses to bind; all interfaces, IPv4 and IPv6, if empty.
     pub bind: Vec<SocketAddr>,
-    /// Addresses to publish beside those that are found.
+    /// Addresses to publish in addition to the discovered ones.
     pub advertise: Vec<SocketAddr>,
-    /// Publish no direct address: gateways come through a relay.
+    /// Publish no direct address: gateways connect through a relay.
     pub relay_only: bool,
 }
 
-/// Binds an endpoint that uses these relays and no others: no public service is asked for anything.
-///
-/// # Errors
-/// A relay is no URL, or an address cannot be bound.
+/// Binds an endpoint that uses only these relays and no public discovery service.
+/// | # Errors
+/// A relay is not a URL, or an address cannot be bound.
 pub async fn bind(
     secret: SecretKey,
     network: &NetworkConfig,
@@ -74,15 +73,14 @@ fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
     Ok(builder)
 }
 
-/// How these relays are used.
-///
-/// # Errors
-/// One of them is no URL, and the text says which.
+/// The relay mode for these relays.
+/// | # Errors
+/// One of them is not a URL; the message names it.
 pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {
         relay.parse::<RelayUrl>().map_err(|error| {
             Error::Setting(format!(
-                "the class has a relay {relay:?} that is no URL: {error}"
+                "relay {relay:?} of the class is not a URL: {error}"
             ))
         })
     });
@@ -93,14 +91,14 @@ pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     })
 }
 
-/// Closes an endpoint that another one takes the place of. Its connections end without the word that the
-/// agent goes, so that gateways look for it again.
+/// Closes an endpoint that is replaced by another. Its connections close without the release code, so that
+/// gateways reconnect.
 pub(crate) async fn vacate(endpoint: &Endpoint) {
     drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
 }
 
-/// Accepts connections until `released`, then closes each with the word that says so. A gateway that is
-/// listed no more keeps the connection it has for `parting`.
+/// Accepts connections until `released`, then closes each with the release code. A gateway that was removed
+/// from the list keeps its connection for `parting`.
 pub async fn serve(
     endpoint: Endpoint,
     answers: Arc<StreamHandler>,
@@ -131,12 +129,12 @@ pub async fn serve(
         }
     }
     let ended = async { while connections.join_next().await.is_some() {} };
-    // A handshake under way need not end; dropping the set ends it.
+    // Handshakes in progress are dropped with the set.
     drop(tokio::time::timeout(CLOSING, ended).await);
     drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
 }
 
-/// Starts a connection. When there are many, only for a peer that was seen to be where it says it is.
+/// Starts a connection. Under load, only for a peer that has validated its address.
 fn take(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
     if connections.len() < UNSEEN || incoming.remote_addr_validated() {
         connections.spawn(host.clone().host(incoming));

@@ -1,4 +1,4 @@
-//! The endpoint and what runs on it, for one set of relays. Another set needs another station.
+//! The endpoint and its tasks, for one set of relays. Other relays require a new one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::publish::{AddressPublisher, AgentIdentity};
 use crate::serve::{self, NetworkConfig};
 use crate::watched::ObservedObject;
 
-/// What every station of an agent has in common.
+/// Configuration shared by all endpoints of an agent.
 #[derive(Debug)]
 pub(crate) struct EndpointConfig {
     pub(crate) secret: SecretKey,
@@ -71,30 +71,30 @@ impl AgentEndpoint {
         })
     }
 
-    /// Whether it was opened for these relays, however they are written.
+    /// Whether it was opened for these relays, in any notation.
     pub(crate) fn uses(&self, relays: &[String]) -> bool {
         self.relays == urls(relays)
     }
 
-    /// Waits until it cannot go on.
+    /// Waits until it fails.
     pub(crate) async fn failed(&mut self) -> Error {
         tokio::select! {
             biased;
             error = self.publishing.done() => {
-                error.unwrap_or_else(|| Error::Bind("the publication of addresses ended".to_owned()))
+                error.unwrap_or_else(|| Error::Bind("the address publisher stopped".to_owned()))
             }
             _ = self.serving.done() => Error::Bind("the endpoint closed".to_owned()),
         }
     }
 
-    /// Makes room for another station of the same agent: gateways are not told that it goes.
+    /// Closes it for another endpoint of the same agent, without the release code.
     pub(crate) async fn vacate(self) {
         drop(self.publishing);
         serve::vacate(&self.endpoint).await;
         self.serving.join().await;
     }
 
-    /// Closes every connection with the word that the agent goes.
+    /// Closes every connection with the release code.
     pub(crate) async fn close(self) {
         drop(self.publishing);
         self.released.cancel();
@@ -102,7 +102,7 @@ impl AgentEndpoint {
     }
 }
 
-/// Relays as URLs, since one URL can be written in several ways. What is not a URL stays as it is.
+/// Parses relays to URLs, because one URL has several notations. Invalid ones stay as they are.
 fn urls(relays: &[String]) -> BTreeSet<Result<RelayUrl, String>> {
     let url = |relay: &String| relay.parse::<RelayUrl>().map_err(|_| relay.clone());
     relays.iter().map(url).collect()

@@ -1,4 +1,4 @@
-//! The two objects an agent watches, each as its newest state. Watches, never polls.
+//! The two objects an agent watches, each in its newest state. Uses watches, never polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long the hub is waited for at a time.
+/// How long to wait for the informers before retrying.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is known of an object.
+/// The known state of an object.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum ObservedObject<T> {
-    /// Nothing yet.
+    /// Not seen yet.
     #[default]
     Nothing,
-    /// It is like this.
+    /// It exists.
     Present(Arc<T>),
-    /// It was there and is gone.
+    /// It existed and was deleted.
     Gone,
 }
 
@@ -33,7 +33,7 @@ impl<T> ObservedObject<T> {
     }
 }
 
-/// The watches; they end with it.
+/// The watches; they stop when this is dropped.
 #[derive(Debug)]
 pub(crate) struct AgentInformers {
     hub: InformerSet,
@@ -42,7 +42,7 @@ pub(crate) struct AgentInformers {
 
 impl AgentInformers {
     pub(crate) fn new(client: kube::Client) -> Self {
-        // A person waits for what an agent sees.
+        // A user waits for these events.
         let timing = ReflectorTiming {
             backoff: (Duration::from_millis(200), Duration::from_secs(5)),
             ..ReflectorTiming::default()
@@ -53,7 +53,7 @@ impl AgentInformers {
         }
     }
 
-    /// The object that was registered. Another of the name is not it.
+    /// The registered object. Another object with the same name does not count.
     pub(crate) fn object<T: View>(
         &mut self,
         namespace: &str,
@@ -83,12 +83,12 @@ impl AgentInformers {
         shown
     }
 
-    /// Waits until each has shown all there is, however long the API server is away.
+    /// Waits until both have completed their initial list, however long the API server is unavailable.
     pub(crate) async fn synced(&self) {
         while self.hub.ready(Instant::now() + PATIENCE).await.is_err() {}
     }
 
-    /// Starts those that were asked for.
+    /// Starts the configured watches.
     pub(crate) fn start(&mut self) {
         self.tasks.extend(self.hub.start(&Tasks::on_runtime()));
     }

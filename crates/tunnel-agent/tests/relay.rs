@@ -1,5 +1,5 @@
-//! An agent that publishes no address, reached through a real relay on loopback. `tools/make/relay`
-//! builds the relay and runs this; by itself it is ignored.
+//! An agent that publishes no address, reached through a real relay on loopback. `tools/make/relay` builds
+//! the relay and runs this test; otherwise it is ignored.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 const SESSION: &str = "this-life";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A relay that ends with the test.
+/// A relay that stops with the test.
 struct Relay {
     url: String,
     _process: Child,
@@ -64,7 +64,7 @@ impl Relay {
     }
 }
 
-/// Where the relay says it serves.
+/// The address that the relay prints.
 async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
     let mut lines = BufReader::new(log).lines();
     while let Some(line) = lines.next_line().await? {
@@ -75,7 +75,7 @@ async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
     anyhow::bail!("the relay ended")
 }
 
-/// What the agent would publish, once there is something.
+/// The details that the agent would publish, once there are any.
 async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     let identity = AgentIdentity {
         session: SESSION.to_owned(),
@@ -128,7 +128,7 @@ impl Agent {
     }
 }
 
-/// A service that sends one connection's bytes back.
+/// A service that echoes one connection.
 async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
@@ -163,7 +163,7 @@ async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result
 async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
     let relay = Relay::start().await?;
     let (origin, _echo) = echo().await?;
-    // No socket at all: what reaches the agent came through the relay.
+    // No IP transport: the only path to the agent is the relay.
     let gateway = Endpoint::builder(presets::Minimal)
         .clear_ip_transports()
         .relay_mode(RelayMode::custom([relay.url.parse::<RelayUrl>()?]))

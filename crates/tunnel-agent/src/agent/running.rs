@@ -1,5 +1,5 @@
-//! A registered agent while it runs: follows its two objects, keeps what they ask for going, tells what
-//! happens, and gives up what it has at the end.
+//! A registered agent while it runs: watches its two objects, applies what they require, reports events, and
+//! releases its lease at the end.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct RunningAgent {
     station: Option<AgentEndpoint>,
     beat: LeaseTask,
     progress: ReportedState,
-    /// What was told of the Connector last.
+    /// The last reported event about the Connector.
     standing: Option<AgentEvent>,
 }
 
@@ -97,17 +97,17 @@ impl RunningAgent {
     }
 
     fn tell(&self, event: AgentEvent) {
-        // Nobody may be listening any more.
+        // The receiver may be dropped.
         drop(self.events.send(event));
     }
 
-    /// Follows what happens until something ends it.
+    /// Handles changes until something ends the agent.
     pub(super) async fn watch(&mut self) -> Error {
         let mut synced = false;
         loop {
             let step = tokio::select! {
                 biased;
-                // Neither sender is dropped while the watches are held.
+                // Neither sender is dropped while the watches exist.
                 _ = self.connector.changed() => self.connector_changed().await,
                 _ = changed(&mut self.proxy) => self.proxy_changed(),
                 pulse = self.beat.changed() => {
@@ -126,7 +126,7 @@ impl RunningAgent {
         }
     }
 
-    /// An object that went before the watch began was never seen.
+    /// An object that was deleted before the watch began never appears in it.
     fn missing(&mut self) -> Result<()> {
         if matches!(*self.connector.borrow(), ObservedObject::Nothing) {
             return Err(self.deleted("connector", &self.settings.connector.name));
@@ -181,8 +181,9 @@ impl RunningAgent {
         Ok(())
     }
 
-    /// Opens a station with these relays, in place of one with others. Relays that cannot be used leave
-    /// things as they are, and that is what there is to tell: whoever runs the class can mend it.
+    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the
+    /// current endpoint stays and the returned event reports it, because the owner of the class can correct
+    /// them.
     async fn move_to(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
         if self.station.as_ref().is_some_and(|open| open.uses(relays)) {
             return Ok(None);
@@ -193,7 +194,7 @@ impl RunningAgent {
                 message: error.to_string(),
             }));
         }
-        // First, since both may bind the same port.
+        // Closed first, since both may bind the same port.
         if let Some(old) = self.station.take() {
             old.vacate().await;
         }
@@ -218,7 +219,7 @@ impl RunningAgent {
         Ok(())
     }
 
-    /// Gives up what is this agent's to give up.
+    /// Releases the lease and, if configured, deletes the objects.
     pub(super) async fn end(self, why: Option<&Error>) {
         let connector = self.settings.connector.name.clone();
         let theirs = match why {
@@ -227,7 +228,7 @@ impl RunningAgent {
             _ => false,
         };
         if !theirs && self.beat.release().await {
-            // Nobody may be listening any more.
+            // The receiver may be dropped.
             drop(self.events.send(AgentEvent::Released));
         }
         if let Some(station) = self.station {
@@ -269,7 +270,7 @@ fn identity(settings: &AgentSettings, session: &str) -> AgentIdentity {
 
 async fn changed<T>(seen: &mut Option<watch::Receiver<T>>) {
     match seen {
-        // The sender is held by the watch for as long as the agent runs.
+        // The watch keeps the sender for as long as the agent runs.
         Some(seen) => drop(seen.changed().await),
         None => std::future::pending().await,
     }
@@ -284,7 +285,7 @@ async fn failed(station: &mut Option<AgentEndpoint>) -> Error {
 
 async fn delete(client: &Client, settings: &AgentSettings, registered: &Registered) {
     let namespace = &settings.connector.namespace;
-    let failed = |error: kube::Error| tracing::warn!(%error, "Object cannot be deleted");
+    let failed = |error: kube::Error| tracing::warn!(%error, "Failed to delete object");
     if let Some(proxy) = &registered.proxy {
         let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
         let deleted = register::delete(&proxies, &proxy.name_any(), proxy.uid().as_deref()).await;
@@ -297,7 +298,7 @@ async fn delete(client: &Client, settings: &AgentSettings, registered: &Register
     deleted.unwrap_or_else(failed);
 }
 
-/// What a Connector's status says of it to people.
+/// The event for a Connector's status.
 fn standing(status: &ConnectorStatus) -> Option<AgentEvent> {
     if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
         return Some(AgentEvent::Accepted {
@@ -313,7 +314,7 @@ fn standing(status: &ConnectorStatus) -> Option<AgentEvent> {
     })
 }
 
-/// A word for this life of the agent that nobody can guess or repeat.
+/// The id of this agent session: random, so that it cannot be guessed or repeated.
 fn session() -> String {
     let mut bytes = [0; 16];
     rustls::crypto::aws_lc_rs::default_provider()

@@ -1,50 +1,49 @@
-//! When a lease is renewed: pure arithmetic, so that it can be proven to fit inside the lease.
+//! When a lease is renewed: pure arithmetic, so that tests can verify that it fits inside the lease.
 
 use std::time::Duration;
 
-/// Never wait longer than this for an answer or between two tries, however long the lease is.
+/// Maximum timeout and maximum delay between attempts, for any lease duration.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The times of a heartbeat, all of them parts of the lease.
+/// The times of a heartbeat, all of them fractions of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RenewalSchedule {
     lease: Duration,
 }
 
 impl RenewalSchedule {
-    /// For a lease of this length.
+    /// The schedule for a lease duration.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
         Self { lease }
     }
 
-    /// How long one try may take: at most a twelfth of the lease.
+    /// Timeout of one attempt: at most a twelfth of the lease.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         (self.lease / 12).min(PATIENCE)
     }
 
-    /// From the end of a success to the next try: a third of the lease, or up to a tenth less, so
+    /// From the end of a success to the next attempt: a third of the lease, minus up to a tenth of that, so
     /// that agents that started together drift apart.
     #[must_use]
     pub fn renew_after(&self, rng: &mut fastrand::Rng) -> Duration {
         (self.lease / 3).mul_f64(1.0 - 0.1 * rng.f64())
     }
 
-    /// From the end of a failure, which took `spent`, to the next try: a twelfth of the lease from
-    /// start to start, or up to half less.
+    /// From the end of a failure, which took `spent`, to the next attempt: a twelfth of the lease between
+    /// starts, minus up to half of that.
     #[must_use]
     pub fn retry_after(&self, spent: Duration, rng: &mut fastrand::Rng) -> Duration {
         let apart = self.timeout().mul_f64(1.0 - 0.5 * rng.f64());
         apart.saturating_sub(spent)
     }
 
-    /// The hysteresis bound: a time in which every try fails, if it is no longer than this, never
-    /// lets two successes be further apart than the lease.
-    ///
-    /// A third passes before the first try; that one may have begun before the failures did and be
-    /// broken off by them; the last of the failing tries may have to run into its timeout; and the
-    /// one that succeeds may need all of its own.
+    /// The hysteresis bound: an outage of at most this length never lets two successes be further apart than
+    /// the lease.
+    /// | A third of the lease passes before the first attempt. That attempt may have begun before the outage
+    /// and fail because of it; the last failing attempt may run into its timeout; and the one that succeeds
+    /// may need all of its own.
     #[must_use]
     pub fn tolerates(&self) -> Duration {
         self.lease - self.lease / 3 - self.timeout() * 3
@@ -57,17 +56,17 @@ mod tests {
 
     use super::*;
 
-    /// How a try behaves at a moment.
+    /// How attempts behave over time.
     #[derive(Clone, Copy, Debug)]
     struct World {
         lease: Duration,
         burst: (Duration, Duration),
-        /// Of the timeout: how long a failure and a success take.
+        /// As a fraction of the timeout: how long a failure and a success take.
         failing: f64,
         working: f64,
     }
 
-    /// When successes ended.
+    /// The times at which successes ended.
     fn successes(world: World, seed: u64, until: Duration) -> Vec<Duration> {
         let schedule = RenewalSchedule::new(world.lease);
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -88,7 +87,7 @@ mod tests {
                 }
                 false => schedule.retry_after(spent, &mut rng),
             };
-            // Timers are no finer than this.
+            // Timer resolution.
             now += Duration::from_micros(1);
         }
         ends
@@ -108,7 +107,7 @@ mod tests {
             let from = lease.mul_f64(starts);
             let to = from + RenewalSchedule::new(lease).tolerates().mul_f64(part);
             let world = World { lease, burst: (from, to), failing, working };
-            // The first success is the one that makes the lease.
+            // The first success creates the lease.
             for pair in successes(world, seed, lease * 6).windows(2) {
                 prop_assert!(pair[1] - pair[0] <= lease, "{pair:?}");
             }

@@ -1,4 +1,4 @@
-//! A box, an agent in it, and the operator's part.
+//! An API server in a box, an agent, and the operator's part.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const NAME: &str = "web";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A cluster that knows the kinds.
+/// A cluster with the CRDs installed.
 pub(crate) struct Lab {
     pub(crate) client: Client,
 }
@@ -51,7 +51,7 @@ impl Lab {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Waits until the lease is held by `session`; by nobody, if that is empty.
+    /// Waits until the lease is held by `session`; released, if that is empty.
     pub(crate) async fn held_by(&self, session: &str) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let held = |lease: Option<&Lease>| {
@@ -63,7 +63,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Writes a part of a status as the operator does.
+    /// Writes part of a status as the operator does.
     pub(crate) async fn status(&self, status: Value) -> Result<()> {
         let patch = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector", "status": status,
@@ -97,7 +97,7 @@ impl Lab {
     }
 }
 
-/// Settings of an agent that listens on loopback alone.
+/// Settings of an agent that listens on loopback only.
 pub(crate) fn settings(key: AgentKey) -> AgentSettings {
     let target = "localhost:3000".parse().expect("a target");
     AgentSettings {
@@ -149,20 +149,20 @@ impl Agent {
                 }
             }
         };
-        timeout(PATIENCE, work).await.context("never told")?
+        timeout(PATIENCE, work).await.context("event was not reported")?
     }
 
     /// How it ends by itself.
     pub(crate) async fn end(self) -> Result<aplomb_tunnel_agent::Result<()>> {
         let ended = timeout(PATIENCE, self.running.join()).await;
-        ended.context("it goes on")?.context("it panicked")
+        ended.context("it keeps running")?.context("it panicked")
     }
 
-    /// Asks it to go, and waits for that.
+    /// Shuts it down and waits for that.
     pub(crate) async fn stop(self) -> Result<Vec<AgentEvent>> {
         drop(self.stop);
         let ended = timeout(PATIENCE, self.running.join()).await;
-        ended.context("it goes on")?.context("it panicked")??;
+        ended.context("it keeps running")?.context("it panicked")??;
         let mut told = self.told;
         let mut rest = Vec::new();
         while let Ok(event) = told.try_recv() {

@@ -1,4 +1,4 @@
-//! One life of an agent: it registers, is accepted, listens, beats, tells, and goes.
+//! One agent session: it registers, is accepted, listens, renews its lease, reports events, and shuts down.
 
 use anyhow::{Context, Result, ensure};
 use aplomb_tunnel_agent::AgentEvent;
@@ -15,7 +15,7 @@ async fn an_agent_registers_listens_and_releases() -> Result<()> {
         .until(|event| matches!(event, AgentEvent::Registered { .. }))
         .await?;
     let AgentEvent::Registered { session, .. } = registered else {
-        unreachable!("it was asked for");
+        unreachable!("requested above");
     };
     lab.accept(&[]).await?;
     agent
@@ -111,7 +111,7 @@ async fn an_agent_whose_objects_are_deleted_ends() -> Result<()> {
         agent
             .until(|event| matches!(event, AgentEvent::Deleted { .. }))
             .await?;
-        let error = agent.end().await?.expect_err("its object is gone");
+        let error = agent.end().await?.expect_err("its object was deleted");
         ensure!(error.to_string().contains("was deleted"), "{error}");
     }
     Ok(())

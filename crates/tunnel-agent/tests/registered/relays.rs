@@ -1,4 +1,4 @@
-//! Relays that change under an agent: it moves, and nobody takes it for gone.
+//! Relays that change while an agent runs: it moves and stays online.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::lab::{Agent, Lab, NAME, key, settings};
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Nothing listens there.
+/// No server listens there.
 const AWAY: &str = "http://127.0.0.1:9";
 
 async fn listening(agent: &mut Agent) -> Result<()> {
@@ -21,7 +21,7 @@ async fn listening(agent: &mut Agent) -> Result<()> {
     agent.until(listening).await.map(drop)
 }
 
-/// Connects to where the Connector says that the agent is.
+/// Connects to the addresses that the Connector lists.
 async fn connect(lab: &Lab, gateway: &Endpoint) -> Result<Connection> {
     let status = lab.connectors().get(NAME).await?.status;
     let details = status.context("a status")?.connection_details;
@@ -54,7 +54,7 @@ async fn an_agent_whose_relays_change_is_found_again() -> Result<()> {
     lab.accept_with(&ids, &[AWAY]).await?;
     match timeout(PATIENCE, connection.closed()).await? {
         ConnectionError::ApplicationClosed(close) => ensure!(close.error_code == 0_u32.into()),
-        other => bail!("closed otherwise: {other}"),
+        other => bail!("closed for another reason: {other}"),
     }
     listening(&mut agent).await?;
     let connection = connect(&lab, &gateway).await?;
@@ -80,7 +80,7 @@ async fn relays_that_are_written_in_another_way_or_order_leave_connections_alone
     let followed = |event: &AgentEvent| matches!(event, AgentEvent::Accepted { gateways: 2, .. });
     agent.until(followed).await?;
     let closed = timeout(Duration::from_secs(1), connection.closed()).await;
-    ensure!(closed.is_err(), "it moved: {closed:?}");
+    ensure!(closed.is_err(), "the agent moved: {closed:?}");
     agent.stop().await?;
     Ok(())
 }
@@ -103,7 +103,7 @@ async fn a_relay_that_is_no_url_is_told_and_changes_nothing() -> Result<()> {
         )
         .await;
     told.context("the relay is not named")?;
-    ensure!(connection.close_reason().is_none(), "the old place is kept");
+    ensure!(connection.close_reason().is_none(), "the old endpoint is kept");
     lab.accept_with(&ids, &[AWAY]).await?;
     listening(&mut agent).await?;
     agent.stop().await?;

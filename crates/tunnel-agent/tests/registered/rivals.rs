@@ -1,4 +1,4 @@
-//! Names that somebody else has, and an agent that is replaced.
+//! Names that are in use, and an agent that is replaced.
 
 use anyhow::{Context, Result, ensure};
 use aplomb_api::tunnel::HttpProxy;
@@ -43,7 +43,7 @@ async fn a_name_in_use_by_another_key_is_refused() -> Result<()> {
         .agent(settings(key()))
         .end()
         .await?
-        .expect_err("it is taken");
+        .expect_err("the name is in use");
     ensure!(
         refused
             .to_string()
@@ -107,8 +107,8 @@ async fn a_tunnel_that_leads_elsewhere_is_refused() -> Result<()> {
         .agent(settings(key()))
         .end()
         .await?
-        .expect_err("it is taken");
-    ensure!(refused.to_string().contains("leads elsewhere"), "{refused}");
+        .expect_err("the name is in use");
+    ensure!(refused.to_string().contains("has no rule for connector"), "{refused}");
     ensure!(lab.proxies().get(NAME).await? == made);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Bytes to an origin and back, and the requests that are refused.
+//! Bytes to an origin and back, and requests that are refused.
 
 use anyhow::{Context, Result, bail};
 use aplomb_api::wire::{
@@ -31,7 +31,7 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() -> Result<()> {
         open(&connection, &dial(&format!("localhost:{port}"))).await?;
     assert_eq!(reply, StreamReply::Connected);
     send.write_all(&[b'a'; 1 << 20]).await?;
-    // The origin says goodbye only after it has seen this end.
+    // The origin sends its last bytes only after the end of ours.
     send.finish()?;
     let got = rest(&mut recv).await?;
     assert_eq!(got.len(), (1 << 20) + b" goodbye".len());
@@ -50,7 +50,7 @@ async fn an_origin_that_breaks_off_does_not_look_like_an_end() -> Result<()> {
     let (mut send, mut recv, reply) = open(&connection, &dial(&origin)).await?;
     assert_eq!(reply, StreamReply::Connected);
     let (stream, _) = listener.accept().await?;
-    // Bytes that nobody reads make the close a reset.
+    // Unread bytes make the close a reset.
     send.write_all(b"unread").await?;
     while stream.peek(&mut [0; 6]).await? == 0 {}
     drop(stream);
@@ -123,7 +123,7 @@ async fn a_frame_that_makes_no_sense_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// What a gateway asks that names this Connector.
+/// A request that names this Connector.
 fn for_connector(namespace: &str, uid: &str, target: &str) -> StreamRequest {
     StreamRequest::Dial {
         connector: ConnectorId {
@@ -156,13 +156,13 @@ async fn another_connector_gets_nothing_even_with_the_session() -> Result<()> {
         let refused = refusal(&agent, &gateway, &asked).await?;
         assert_eq!(refused, StreamRefusal::OtherConnector, "{namespace}/{uid}");
         let (_, _, reply) = open(&connection, &dial(&origin)).await?;
-        assert_eq!(reply, StreamReply::Connected, "its own is served meanwhile");
+        assert_eq!(reply, StreamReply::Connected, "its own Connector is still served");
     }
     let Some(AgentEvent::Refused { message }) = agent.events.recv().await else {
-        bail!("no line for the user");
+        bail!("no event was reported");
     };
     assert!(message.contains("\"mallory\""), "{message}");
-    assert!(agent.events.try_recv().is_err(), "one line for all of them");
+    assert!(agent.events.try_recv().is_err(), "one event for all of them");
     Ok(())
 }
 

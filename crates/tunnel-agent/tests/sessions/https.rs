@@ -1,4 +1,4 @@
-//! Origins that speak TLS: whom the agent trusts, and by which name.
+//! Origins with TLS: which CAs the agent trusts, and which server name it uses.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::lab::{Agent, Gateway, open, rest};
 
 const NAME: &str = "origin.example.com";
 
-/// A service that answers every connection over TLS with what it was sent first.
+/// A service that echoes the first bytes of every TLS connection.
 struct Origin {
     address: String,
     pem: String,
@@ -41,7 +41,7 @@ impl Origin {
         let address = listener.local_addr()?.to_string();
         let work = async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A client that does not trust us breaks off here.
+                // A client that does not trust our CA aborts here.
                 let Ok(mut stream) = acceptor.accept(stream).await else {
                     continue;
                 };
@@ -60,7 +60,7 @@ impl Origin {
     }
 }
 
-/// What comes of dialling the origin under a name.
+/// The result of dialing the origin with a server name.
 async fn dialled(origin: &Origin, tls: &OriginTlsSettings, name: &str) -> Result<StreamReply> {
     let agent = Agent::start(&[&origin.address], tls).await?;
     let gateway = Gateway::start().await?;

@@ -26,8 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const SESSION: &str = "this-life";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// An agent that serves whatever it exposes.
-/// How long a gateway that is listed no more keeps its connection here.
+/// How long a gateway that was removed from the list keeps its connection here.
 pub(crate) const PARTING: Duration = Duration::from_secs(2);
 
 pub(crate) struct Agent {
@@ -104,7 +103,7 @@ impl Gateway {
     }
 }
 
-/// Opens a stream with a first message, and reads the answer to it.
+/// Opens a stream with a first message, and reads the response.
 pub(crate) async fn open(
     connection: &Connection,
     open: &StreamRequest,
@@ -154,7 +153,7 @@ pub(crate) fn prove(session: &str, target: &str) -> StreamRequest {
     }
 }
 
-/// A service that sends back what it gets, and after the end of that says goodbye.
+/// A service that echoes its input, and appends "goodbye" after the end.
 pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
@@ -171,7 +170,7 @@ pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
     Ok((address, Tasks::on_runtime().start(work)))
 }
 
-/// Everything up to the end of a stream.
+/// Reads to the end of a stream.
 pub(crate) async fn rest(recv: &mut RecvStream) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = timeout(PATIENCE, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
@@ -179,13 +178,13 @@ pub(crate) async fn rest(recv: &mut RecvStream) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The code a connection is closed with.
+/// The close code of a connection.
 pub(crate) async fn close_code(connection: &Connection) -> Result<u64> {
     let closed = timeout(PATIENCE, connection.closed()).await;
     match closed.context("not closed in time")? {
         iroh::endpoint::ConnectionError::ApplicationClosed(close) => {
             Ok(close.error_code.into_inner())
         }
-        other => anyhow::bail!("closed otherwise: {other}"),
+        other => anyhow::bail!("closed for another reason: {other}"),
     }
 }

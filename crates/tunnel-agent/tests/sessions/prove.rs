@@ -1,4 +1,4 @@
-//! Proofs: signed for this session and this gateway, and worthless anywhere else.
+//! Proofs: signed for this session and this gateway, and not valid for others.
 
 use anyhow::{Result, bail};
 use aplomb_api::wire::{OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};

@@ -1,4 +1,4 @@
-//! Who is served: listed gateways, for as long as they are listed and the time it takes to go.
+//! Which gateways are served: listed ones, and for a limited time those removed from the list.
 
 use anyhow::Result;
 use aplomb_api::wire::{RELEASED, StreamReply, UNLISTED};
@@ -53,10 +53,10 @@ async fn a_gateway_that_is_no_longer_listed_may_end_what_it_does_and_is_dropped(
     assert_eq!(
         reply,
         StreamReply::Connected,
-        "requests under way are ended"
+        "requests in flight can finish"
     );
     assert_eq!(close_code(&dropped).await?, u64::from(UNLISTED));
-    assert!(delisted.elapsed() >= PARTING, "it had its time");
+    assert!(delisted.elapsed() >= PARTING, "the connection was kept for the grace period");
     assert!(kept.close_reason().is_none());
     let (_, _, reply) = open(&kept, &dial(&origin)).await?;
     assert_eq!(reply, StreamReply::Connected);
