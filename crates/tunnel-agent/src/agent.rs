@@ -51,7 +51,8 @@ pub struct AgentSettings {
 }
 
 /// Runs an agent until `shutdown`, and releases its lease however it ended.
-/// | # Errors
+///
+/// # Errors
 /// It could not start, another agent took its name, or its objects were deleted.
 pub async fn run(
     client: Client,

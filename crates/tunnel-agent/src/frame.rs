@@ -17,7 +17,8 @@ pub enum FrameReadError {
 }
 
 /// Reads one message and no byte beyond it.
-/// | # Errors
+///
+/// # Errors
 /// The stream ended before it, or the message is invalid.
 pub async fn read<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
@@ -30,7 +31,8 @@ pub async fn read<T: DeserializeOwned>(
 }
 
 /// Writes one message.
-/// | # Errors
+///
+/// # Errors
 /// It is too long, or the stream failed.
 pub async fn write<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),

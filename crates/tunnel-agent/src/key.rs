@@ -31,7 +31,8 @@ impl AgentKey {
     }
 
     /// The key in `file`, which is created with a new key if it does not exist.
-    /// | # Errors
+    ///
+    /// # Errors
     /// The file cannot be created or read, is readable by others, does not contain a key, or is used by
     /// another process.
     pub fn open(file: &Path) -> Result<Self> {
@@ -77,7 +78,8 @@ impl fmt::Debug for AgentKey {
 }
 
 /// The default key file of a connector: `$XDG_STATE_HOME/aplomb`, or `~/.local/state/aplomb`.
-/// | # Errors
+///
+/// # Errors
 /// Neither directory is known.
 pub fn default_file(connector: &str) -> Result<PathBuf> {
     let absolute = |name: &str| {

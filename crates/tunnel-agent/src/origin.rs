@@ -47,7 +47,8 @@ pub struct OriginPool {
 
 impl OriginPool {
     /// Creates it for the exposed targets.
-    /// | # Errors
+    ///
+    /// # Errors
     /// The CA file cannot be used.
     pub fn new(exposed: ExposedTargets, tls: &OriginTlsSettings) -> Result<Self> {
         Ok(Self {
@@ -64,7 +65,8 @@ impl OriginPool {
     }
 
     /// Connects to `target`, with TLS if a server name is given.
-    /// | # Errors
+    ///
+    /// # Errors
     /// It does not accept a connection in time.
     pub async fn connect(
         &self,

@@ -162,7 +162,8 @@ enum Standing {
 }
 
 /// Applies the details: only the status fields of this manager.
-/// | # Errors
+///
+/// # Errors
 /// Errors of the API server.
 pub(crate) async fn write(
     connectors: &Api<Connector>,

@@ -38,7 +38,8 @@ pub struct DesiredHttpProxy {
 }
 
 /// Creates or adopts the Connector for the key with this id.
-/// | # Errors
+///
+/// # Errors
 /// It belongs to another agent, or the API server returns an error.
 pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
@@ -102,7 +103,8 @@ fn is_true(conditions: &[Condition], kind: &str) -> bool {
 
 /// Creates the HTTPProxy, or updates one that an agent created. One that a person created for this connector
 /// is used unchanged.
-/// | # Errors
+///
+/// # Errors
 /// It refers to another backend, or the API server returns an error.
 pub async fn proxy(
     client: &Client,
@@ -181,7 +183,8 @@ where
 }
 
 /// Deletes the object with this name and UID. An object that is already gone is a success.
-/// | # Errors
+///
+/// # Errors
 /// The API server returns an error.
 pub async fn delete<K>(api: &Api<K>, name: &str, uid: Option<&str>) -> Result<(), kube::Error>
 where

@@ -38,7 +38,8 @@ pub struct NetworkConfig {
 }
 
 /// Binds an endpoint that uses only these relays and no public discovery service.
-/// | # Errors
+///
+/// # Errors
 /// A relay is not a URL, or an address cannot be bound.
 pub async fn bind(
     secret: SecretKey,
@@ -74,7 +75,8 @@ fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
 }
 
 /// The relay mode for these relays.
-/// | # Errors
+///
+/// # Errors
 /// One of them is not a URL; the message names it.
 pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {

@@ -39,7 +39,8 @@ pub enum CertificateError {
 }
 
 /// The certificate to serve, from `tls.crt` (leaf first, then its chain) and `tls.key`.
-/// | # Errors
+///
+/// # Errors
 /// They cannot be parsed or do not match.
 pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)

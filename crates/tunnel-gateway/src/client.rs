@@ -1,7 +1,7 @@
 //! iroh: one session with the agent of each connector that tunnels go through, and streams over it.
 //!
 //! Whether an agent may be reached is not asked here: only connectors that the routing table names are
-//! dialled, by the key that their Connector states.
+//! dialed, by the key that their Connector states.
 
 mod bind;
 mod exchange;

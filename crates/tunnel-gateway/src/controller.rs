@@ -1,5 +1,6 @@
 //! The controller of the gateway: its watches, their predicates, and its reconcile.
-//! | It reconciles the namespace of the replica, because that exists before the replica's own record. Every
+//!
+//! It reconciles the namespace of the replica, because that exists before the replica's own record. Every
 //! pass builds the whole table; `pace` decides when to publish a report.
 
 use std::sync::Arc;

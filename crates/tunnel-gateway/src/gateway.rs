@@ -123,7 +123,8 @@ pub enum GatewayError {
 }
 
 /// Runs a gateway until `shutdown`, then waits for requests in flight.
-/// | # Errors
+///
+/// # Errors
 /// It cannot start, or its watches cannot be established.
 pub async fn run(
     client: kube::Client,

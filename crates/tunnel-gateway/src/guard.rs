@@ -114,7 +114,8 @@ impl AddressPolicy {
 
     /// Checks whether an address may be dialed for a backend whose class permits these networks. An IPv6
     /// address that embeds an IPv4 address is checked as that one.
-    /// | # Errors
+    ///
+    /// # Errors
     /// The reason why not.
     pub fn judge(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), Closed> {
         let outer = address.ip();

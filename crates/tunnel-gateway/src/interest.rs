@@ -1,7 +1,8 @@
 //! Which objects matter to the current table. Events of other objects are dropped before they trigger a
 //! reconcile or an acknowledgment.
-//! | The set is updated before the caches it covers are read: later changes arrive as events, and earlier
-//! ones are in the caches.
+//!
+//! The set is updated before the caches it covers are read: later changes arrive as events, and earlier ones
+//! are in the caches.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};

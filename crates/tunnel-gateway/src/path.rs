@@ -22,7 +22,8 @@ const LOOKALIKES: [(&str, &str); 9] = [
 
 /// The path with unreserved characters decoded, other escapes in upper case, slashes merged and dot segments
 /// resolved, in this order.
-/// | # Errors
+///
+/// # Errors
 /// The reason why the path is ambiguous or invalid.
 pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
     if path.is_empty() {
@@ -55,7 +56,8 @@ pub(crate) struct Reading {
 
 /// The other interpretations of a normalized path: with `%2F` as a slash, without path parameters, and
 /// decoded several times.
-/// | # Errors
+///
+/// # Errors
 /// An interpretation has a dot segment or another invalid sequence.
 pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
     let mut readings = Vec::new();

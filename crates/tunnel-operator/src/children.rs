@@ -1,6 +1,7 @@
 //! Builds the children of a tunnel: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
-//! | Pure. Everything is derived from the HTTPProxy and its hostnames, never from the live objects, so that
-//! the field manager owns only fields that the spec requires.
+//!
+//! Pure. Everything is derived from the HTTPProxy and its hostnames, never from the live objects, so that the
+//! field manager owns only fields that the spec requires.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The Connector: whether its class exists, which gateways may connect to it, and whether it is online.
-//! | `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and `act` executes the one step
-//! that a plan can contain. Nothing here dials an agent: it reads what gateways report and what proofs have
-//! shown.
+//!
+//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and `act` executes the one step that
+//! a plan can contain. Nothing here dials an agent: it reads what gateways report and what proofs have shown.
 
 mod act;
 mod controller;

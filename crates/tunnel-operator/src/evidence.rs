@@ -119,7 +119,8 @@ impl ProbeResult {
 
 /// When the next proof is due. After a success it is early enough that a tunnel that breaks is found within
 /// one interval, including the time of the probe and one retry.
-/// | A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a
+///
+/// A tunnel that has failed for a while is probed no more often than a healthy one: other signals report a
 /// return, and many failed tunnels must not delay the others. An origin gives no signal, so its probes
 /// continue at the short delay.
 pub(crate) fn due(interval: Duration, failures: u32, gone: bool, fraction: f64) -> Duration {
@@ -201,7 +202,7 @@ mod tests {
         assert!(held.is_good() && held.at == proof.at && held.failures == 1);
         assert!(!held.holds("web", seconds(9)), "it is tried again soon");
         let late = round(seconds(9), silence()).after(Some(&held), INTERVAL);
-        assert!(!late.is_good(), "and told within the interval");
+        assert!(!late.is_good(), "and reported within the interval");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Whether a connector is online, from the signals seen and their times. Pure: reads no clock and writes
 //! nothing.
-//! | Each signal keeps the connector online for one lease duration. A shorter gap between heartbeats
-//! therefore never takes it offline, and a longer one always does.
+//!
+//! Each signal keeps the connector online for one lease duration. A shorter gap between heartbeats therefore
+//! never takes it offline, and a longer one always does.
 
 use std::time::Duration;
 

@@ -1,6 +1,7 @@
 //! Heartbeats, timed by the clock of this process. A `renewTime` is only checked for changes, never for age,
 //! so that the clocks of agents and gateways do not matter.
-//! | This module records heartbeats; `liveness` and the prober decide what missing ones mean.
+//!
+//! This module records heartbeats; `liveness` and the prober decide what missing ones mean.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,10 +138,12 @@ pub(crate) struct HeartbeatTracker(Arc<Mutex<BTreeMap<ObjectKey, HeartbeatRecord
 impl HeartbeatTracker {
     /// Records the current state of an object; may be repeated. Called by predicates, which see every change,
     /// and by readers of a cache, which has objects from before the first change.
-    /// | An object seen for the first time counts as renewed now, because the age of its heartbeat depends on
+    ///
+    /// An object seen for the first time counts as renewed now, because the age of its heartbeat depends on
     /// the writer's clock. The error is at most one lease: after a restart a dead object stays alive that
     /// long, and a live one is never taken for dead.
-    /// | Returns `true` for the first heartbeat of an object, and for one that had expired.
+    ///
+    /// Returns `true` for the first heartbeat of an object, and for one that had expired.
     pub(crate) fn hear(&self, object: &impl HasHeartbeat) -> bool {
         let (meta, beat) = (object.meta(), object.beat());
         let (key, now) = (meta.key(), Instant::now());

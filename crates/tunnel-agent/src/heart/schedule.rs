@@ -41,7 +41,8 @@ impl RenewalSchedule {
 
     /// The hysteresis bound: an outage of at most this length never lets two successes be further apart than
     /// the lease.
-    /// | A third of the lease passes before the first attempt. That attempt may have begun before the outage
+    ///
+    /// A third of the lease passes before the first attempt. That attempt may have begun before the outage
     /// and fail because of it; the last failing attempt may run into its timeout; and the one that succeeds
     /// may need all of its own.
     #[must_use]

@@ -28,7 +28,8 @@ pub enum KeyError {
 }
 
 /// The key in `file`, which is generated if it does not exist. Without a file, a key for this process only.
-/// | # Errors
+///
+/// # Errors
 /// The file cannot be used.
 pub fn secret_key(file: Option<&Path>) -> Result<SecretKey, KeyError> {
     let Some(path) = file else {

@@ -259,7 +259,7 @@ async fn a_release_is_lost_at_once_and_not_dialled_again() {
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
-        .expect("told")
+        .expect("reported")
         .expect("kept");
     assert_eq!(side.keeper.lost()[0].name, "laptop");
     assert_eq!(
@@ -278,7 +278,7 @@ async fn a_released_agent_that_says_where_it_is_now_is_dialled_again() {
     let told = side.changes.wait_for(|many| *many > 0);
     timeout(Duration::from_secs(5), told)
         .await
-        .expect("told")
+        .expect("reported")
         .expect("kept");
     let mut moved = peer.target();
     let another = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
@@ -287,7 +287,7 @@ async fn a_released_agent_that_says_where_it_is_now_is_dialled_again() {
     let found = side.changes.wait_for(|many| *many > 1);
     timeout(Duration::from_secs(5), found)
         .await
-        .expect("told")
+        .expect("reported")
         .expect("kept");
     assert!(side.dial(&moved, "echo:1").await.is_ok());
 }
@@ -301,7 +301,7 @@ async fn an_agent_that_drops_this_gateway_is_lost_until_it_takes_it_up() {
     let told = side.changes.wait_for(|many| *many == 1);
     timeout(Duration::from_secs(5), told)
         .await
-        .expect("told")
+        .expect("reported")
         .expect("kept");
     assert_eq!(side.keeper.lost().len(), 1);
     peer.drop_all(None);
@@ -309,7 +309,7 @@ async fn an_agent_that_drops_this_gateway_is_lost_until_it_takes_it_up() {
     let told = side.changes.wait_for(|many| *many == 2);
     timeout(Duration::from_secs(5), told)
         .await
-        .expect("told")
+        .expect("reported")
         .expect("kept");
     assert_eq!(side.keeper.lost(), []);
 }

@@ -158,7 +158,7 @@ fn is_allowed(world: &TableInputs, relay: &str) -> bool {
     url.is_ok_and(|url| world.relays.contains(&url))
 }
 
-/// An endpoint that is dialled.
+/// An endpoint that is dialed.
 struct Dialled {
     https: bool,
     host: String,

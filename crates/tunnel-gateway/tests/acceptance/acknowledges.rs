@@ -1,4 +1,5 @@
-//! Promise: what a replica says of its table is true and comes soon, and once for what came together.
+//! Promise: a replica's report about its table is true and prompt, and changes that come together cause one
+//! report.
 
 use aplomb::ObjectKey;
 use aplomb_apiserver::faults::{Fault, Match, Rule};
@@ -18,7 +19,7 @@ fn children_are_acknowledged_within_a_moment_and_in_one_word() {
     on_box(1, |lab| async move {
         let replica = Replica::start(&lab, GATEWAY);
         lab.connector("laptop", "s1").await;
-        until(seconds(5), "it registers", || lab.said(GATEWAY).is_some()).await;
+        until(seconds(5), "the gateway registers", || lab.said(GATEWAY).is_some()).await;
         assert!(replica.is_ready());
         sleep(seconds(1)).await;
         let before = lab.words(GATEWAY);
@@ -61,7 +62,7 @@ fn what_was_said_is_not_taken_back_when_a_tunnel_goes() {
         lab.connector("laptop", "s2").await;
         for _ in 0..1000 {
             sleep(millis(1)).await;
-            assert!(acknowledged(), "it stays acknowledged");
+            assert!(acknowledged(), "the tunnel stays acknowledged");
         }
     });
 }
@@ -82,7 +83,7 @@ fn another_life_of_an_agent_is_taken_up_and_acknowledged() {
             said.applied.connectors.parse::<u64>().unwrap_or_default() >= version
         })
         .await;
-        println!("another life of the agent was acknowledged after {took:?}");
+        println!("the next agent session was acknowledged after {took:?}");
         assert_eq!(replica.session(&laptop()).as_deref(), Some("s2"));
     });
 }
@@ -103,8 +104,8 @@ fn a_lost_session_is_said_at_once_and_so_is_its_return() {
                 lab.said(GATEWAY)
                     .is_some_and(|it| it.lost.len() == usize::from(lost))
             };
-            let took = until(millis(300), "said", said).await;
-            println!("lost: {lost}, said after {took:?}");
+            let took = until(millis(300), "the replica reports it", said).await;
+            println!("lost: {lost}, reported after {took:?}");
         }
     });
 }
@@ -124,7 +125,7 @@ fn a_route_that_makes_no_sense_is_reported_and_touches_no_other() {
             lab.said(GATEWAY)
                 .is_some_and(|it| !it.quarantined.is_empty())
         };
-        until(millis(300), "said", said).await;
+        until(millis(300), "the replica reports it", said).await;
         assert_eq!(lab.said(GATEWAY).unwrap().quarantined[0].name, "bad");
         assert!(!replica.serves(&bad.hostname()));
         assert!(replica.serves(&good.hostname()));
@@ -135,9 +136,9 @@ fn a_route_that_makes_no_sense_is_reported_and_touches_no_other() {
 fn a_record_that_somebody_deletes_is_written_again() {
     on_box(6, |lab| async move {
         let _replica = Replica::start(&lab, GATEWAY);
-        until(seconds(5), "it registers", || lab.said(GATEWAY).is_some()).await;
+        until(seconds(5), "the gateway registers", || lab.said(GATEWAY).is_some()).await;
         lab.forget(GATEWAY).await;
-        until(seconds(1), "it registers again", || {
+        until(seconds(1), "the gateway registers again", || {
             lab.said(GATEWAY).is_some()
         })
         .await;
@@ -148,12 +149,12 @@ fn a_record_that_somebody_deletes_is_written_again() {
 fn a_replica_that_leaves_takes_its_name_off_the_list_for_good() {
     on_box(7, |lab| async move {
         let replica = Replica::start(&lab, GATEWAY);
-        until(seconds(5), "it registers", || lab.said(GATEWAY).is_some()).await;
+        until(seconds(5), "the gateway registers", || lab.said(GATEWAY).is_some()).await;
         replica.leave().await;
         assert!(lab.said(GATEWAY).is_none());
         assert!(!replica.is_ready());
         sleep(seconds(30)).await;
-        assert!(lab.said(GATEWAY).is_none(), "it does not come back");
+        assert!(lab.said(GATEWAY).is_none(), "the record does not come back");
     });
 }
 
@@ -162,13 +163,13 @@ fn tables_are_built_although_nothing_can_be_said() {
     on_box(8, |lab| async move {
         let replica = Replica::start(&lab, GATEWAY);
         lab.connector("laptop", "s1").await;
-        until(seconds(5), "it registers", || lab.said(GATEWAY).is_some()).await;
+        until(seconds(5), "the gateway registers", || lab.said(GATEWAY).is_some()).await;
         let writes = Rule::new(Fault::ServiceUnavailable).on(Match::writes());
         lab.cluster.faults(GATEWAY).add(writes);
         let tunnel = lab.tunnel("app").await;
         let served = || replica.serves(&tunnel.hostname());
         let took = until(millis(300), "served", served).await;
-        println!("served {took:?} after the last child, although no write goes through");
+        println!("served {took:?} after the last child, although every write fails");
         sleep(seconds(20)).await;
         assert!(!lab.acknowledged(GATEWAY, &tunnel));
         lab.cluster.faults(GATEWAY).clear();

@@ -1,5 +1,5 @@
-//! Promise: wherever a gateway crashes, its next life serves and says the same; and the same seed makes
-//! the same trace.
+//! Promise: after a crash at any point, the restarted gateway serves and reports the same; and the same seed
+//! gives the same trace.
 
 use aplomb_apiserver::world::{Crash, CrashPoint};
 use tokio::time::sleep;
@@ -9,7 +9,7 @@ use crate::replica::Replica;
 
 const GATEWAY: &str = "gateway-1";
 
-/// What becomes of a run, to be compared with what should.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct End {
     hosts: usize,
@@ -20,7 +20,7 @@ struct End {
     session: Option<String>,
 }
 
-/// A day in the life of a gateway; where it ended, and how many effects it had.
+/// One scenario of a gateway; returns its final state and the number of its effects.
 async fn day(lab: Lab, crash: Option<Crash>) -> (End, u64) {
     let replica = Replica::start(&lab, GATEWAY);
     crash
@@ -63,7 +63,7 @@ fn right() -> End {
 #[test]
 fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
     let ((end, effects), _) = on_box(21, |lab| day(lab, None));
-    assert_eq!(end, right(), "without any crash");
+    assert_eq!(end, right(), "without a crash");
     let mut runs = 0;
     for effect in 1..=effects {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
@@ -83,6 +83,6 @@ fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
 fn the_same_seed_makes_the_same_trace() {
     let trace = |seed| on_box(seed, |lab| day(lab, None)).1;
     let (one, other) = (trace(22), trace(22));
-    assert!(one == other, "two runs of one seed differ");
+    assert!(one == other, "two runs with one seed differ");
     assert!(one.len() > 100);
 }

@@ -1,5 +1,4 @@
-//! A cluster in virtual time, a person who makes tunnels, and the operator's hand that writes their
-//! children.
+//! A cluster in virtual time, a user who creates tunnels, and the operator's writes of their children.
 
 use std::time::Duration;
 
@@ -20,9 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// Where gateways live.
+/// The namespace of the gateways.
 pub const NAMESPACE: &str = "aplomb-system";
-/// Where people live.
+/// The namespace of the users.
 pub const TENANT: &str = "default";
 const DOMAIN: &str = "tunnels.example.com";
 
@@ -32,12 +31,12 @@ pub struct Lab {
     pub cluster: Cluster,
 }
 
-/// A tunnel that a person made.
+/// A tunnel that a user created.
 #[derive(Clone, Debug)]
 pub struct Tunnel {
     pub name: String,
     pub uid: String,
-    /// The versions of what was written for it.
+    /// The versions of its objects.
     pub written: AppliedVersions,
 }
 
@@ -89,7 +88,7 @@ impl Lab {
         }
     }
 
-    /// Applies an object as `manager`, and says its version.
+    /// Applies an object as `manager`, and returns its version.
     async fn apply<K>(&self, manager: &str, object: Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -109,7 +108,7 @@ impl Lab {
             .unwrap()
     }
 
-    /// A Connector whose agent has said how it is reached.
+    /// Creates a Connector whose agent has registered.
     pub async fn connector(&self, name: &str, session: &str) -> String {
         let connector = json!({ "metadata": { "name": name }, "spec": {} });
         self.apply::<Connector>("aplomb-agent", connector).await;
@@ -130,7 +129,7 @@ impl Lab {
         written.resource_version().unwrap()
     }
 
-    /// An HTTPProxy, and the children that the operator writes for it one after another.
+    /// Creates an HTTPProxy, and its children one after another as the operator does.
     pub async fn tunnel(&self, name: &str) -> Tunnel {
         let proxy = json!({ "metadata": { "name": name }, "spec": { "rules": [{
             "backends": [{ "endpoint": "http://localhost:3000", "connector": { "name": "laptop" } }],
@@ -193,7 +192,7 @@ impl Lab {
         tunnel.written.http_routes = route.resource_version().unwrap();
     }
 
-    /// Deletes an HTTPProxy; its children go by garbage collection.
+    /// Deletes an HTTPProxy; its children are garbage collected.
     pub async fn delete(&self, tunnel: &Tunnel) {
         let api: Api<HttpProxy> = Api::namespaced(self.user(), TENANT);
         api.delete(&tunnel.name, &DeleteParams::default())
@@ -201,7 +200,7 @@ impl Lab {
             .unwrap();
     }
 
-    /// Changes an HTTPRoute in a way that no table can follow.
+    /// Makes an HTTPRoute invalid.
     pub async fn spoil(&self, tunnel: &Tunnel) {
         let api: Api<HttpRoute> = Api::namespaced(self.user(), TENANT);
         let matches = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
@@ -218,7 +217,7 @@ impl Lab {
         api.delete(replica, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What a replica says.
+    /// The spec in a replica's record.
     pub fn said(&self, replica: &str) -> Option<GatewayReplicaSpec> {
         let stored = self.cluster.server();
         let stored = stored.get("aplomb.dev", "gatewayreplicas", NAMESPACE, replica)?;
@@ -250,7 +249,7 @@ impl Lab {
     }
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {

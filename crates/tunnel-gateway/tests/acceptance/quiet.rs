@@ -1,4 +1,4 @@
-//! Promise: a gateway with nothing to do writes its heartbeat and nothing else.
+//! Promise: an idle gateway writes only its heartbeat.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn ten_idle_minutes_cost_a_heartbeat_every_third_of_the_lease_and_nothing_else()
         assert_eq!(
             usize::try_from(beats).unwrap(),
             writes,
-            "nothing but heartbeats"
+            "only heartbeats"
         );
         assert!((115..=121).contains(&beats), "{beats}");
     });

@@ -1,4 +1,4 @@
-//! A gateway without sockets: a process of the world, with stand-ins for its sessions.
+//! A gateway without sockets: a simulated process with fake sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -19,7 +19,7 @@ use futures::future::BoxFuture;
 
 use crate::lab::{Lab, NAMESPACE};
 
-/// A replica; what is here is of its present life.
+/// A replica. Its state is that of the current process.
 pub struct Replica {
     pub component: Component,
     now: Arc<Mutex<Option<Life>>>,
@@ -33,7 +33,7 @@ struct Life {
     health: PhaseHandle,
 }
 
-/// Sessions that are there unless a test says otherwise.
+/// Sessions that are up unless a test changes that.
 #[derive(Clone, Default)]
 struct Stand {
     wanted: Arc<Mutex<BTreeMap<ObjectKey, SessionTarget>>>,
@@ -77,7 +77,7 @@ impl Replica {
         self.now.lock().unwrap().clone()
     }
 
-    /// Whether its table has a hostname with somewhere to go.
+    /// Whether its table has a hostname with a backend.
     pub fn serves(&self, hostname: &str) -> bool {
         self.life().is_some_and(|life| {
             let table = life.table.load();
@@ -100,16 +100,16 @@ impl Replica {
         self.life().is_some_and(|life| life.health.ready())
     }
 
-    /// The session of the agent that it holds.
+    /// The agent session that it holds.
     pub fn session(&self, connector: &ObjectKey) -> Option<String> {
         let life = self.life()?;
         let wanted = life.sessions.wanted.lock().unwrap();
         Some(wanted.get(connector)?.target.session.clone())
     }
 
-    /// Loses a session, or finds it again.
+    /// Loses a session, or restores it.
     pub fn lose(&self, connector: &ObjectKey, lost: bool) {
-        let life = self.life().expect("it lives");
+        let life = self.life().expect("the gateway is running");
         let mut down = life.sessions.down.lock().unwrap();
         if lost {
             down.insert(connector.clone());
@@ -120,9 +120,9 @@ impl Replica {
         life.sessions.poke.poke(&home(NAMESPACE));
     }
 
-    /// Tells it to take its name off the list.
+    /// Makes it delete its record.
     pub async fn leave(&self) {
-        let life = self.life().expect("it lives");
+        let life = self.life().expect("the gateway is running");
         life.control.leave().await;
     }
 }

@@ -1,4 +1,4 @@
-//! Bodies, trailers and everything else that streams.
+//! Bodies, trailers and other streams.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::lab::{Body, Client, Lab, full, soon, text};
 
-/// A body of what comes through a channel.
+/// A body fed by a channel.
 fn piped() -> (mpsc::Sender<Bytes>, Body) {
     let (send, receive) = mpsc::channel(1);
     let frames = stream::unfold(receive, |mut receive: mpsc::Receiver<Bytes>| async move {
@@ -49,7 +49,7 @@ async fn the_first_byte_arrives_before_the_last_is_sent() {
             assert_eq!(frame.into_data().expect("data"), piece);
         }
         drop(send);
-        assert_eq!(text(body).await, "", "it ends, and nothing more comes");
+        assert_eq!(text(body).await, "", "the body ends without more data");
     }
 }
 
@@ -63,7 +63,7 @@ async fn the_origin_hears_the_first_byte_before_the_client_sends_the_last() {
             async move {
                 let mut body = request.into_body();
                 while let Some(Ok(frame)) = body.frame().await {
-                    heard.send(frame.into_data().expect("data")).expect("told");
+                    heard.send(frame.into_data().expect("data")).expect("sent");
                 }
                 Response::new(full("done"))
             }
@@ -91,7 +91,7 @@ async fn the_origin_hears_the_first_byte_before_the_client_sends_the_last() {
 
 const GIB: u64 = 1 << 30;
 
-/// A GiB, of which each piece is counted when it is made.
+/// A body of 1 GiB; each piece is counted when it is created.
 fn gib(made: Arc<AtomicU64>) -> Body {
     let piece = Bytes::from(vec![7; 64 * 1024]);
     let pieces = GIB / 65_536;
@@ -102,7 +102,7 @@ fn gib(made: Arc<AtomicU64>) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Reads all of a body and says how much was ever made but not yet read.
+/// Reads all of a body; returns its length and the maximum that was created but not yet read.
 async fn drink<B>(mut body: B, made: &AtomicU64) -> (u64, u64)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -130,7 +130,7 @@ async fn a_gib_comes_down_and_is_never_in_memory() {
     let response = lab.ask(request.expect("a request")).await;
     let (read, ahead) = drink(response.into_body(), &made).await;
     assert_eq!(read, GIB);
-    assert!(ahead < 4 << 20, "{ahead} bytes were in between");
+    assert!(ahead < 4 << 20, "{ahead} bytes were buffered");
 }
 
 #[tokio::test]
@@ -151,7 +151,7 @@ async fn a_gib_goes_up_and_is_never_in_memory() {
     let (read, ahead) = said.split_once(' ').expect("two numbers");
     assert_eq!(read.parse::<u64>().expect("a number"), GIB);
     let ahead: u64 = ahead.parse().expect("a number");
-    assert!(ahead < 4 << 20, "{ahead} bytes were in between");
+    assert!(ahead < 4 << 20, "{ahead} bytes were buffered");
 }
 
 fn with_trailer(value: &'static str) -> Body {
@@ -175,8 +175,8 @@ async fn trailers_go_both_ways() {
             let mut response = Response::new(with_trailer("down"));
             let headers = response.headers_mut();
             headers.insert("trailer", HeaderValue::from_static("x-sum"));
-            headers.insert("x-te", te.expect("TE is passed on"));
-            headers.insert("x-got", sum.expect("a trailer came up"));
+            headers.insert("x-te", te.expect("TE is forwarded"));
+            headers.insert("x-got", sum.expect("a trailer arrived"));
             response
         });
         let address = lab.listen(false).await;
@@ -232,11 +232,11 @@ async fn a_client_that_goes_away_ends_the_work_of_the_origin() {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n";
     stream.write_all(request).await.expect("sent");
-    soon("the origin is asked", begins)
+    soon("the origin gets the request", begins)
         .await
         .expect_err("dropped");
     drop(stream);
-    soon("the origin hears of it", gone.cancelled()).await;
+    soon("the origin sees the abort", gone.cancelled()).await;
 }
 
 #[tokio::test]
@@ -267,12 +267,12 @@ async fn an_origin_that_breaks_off_breaks_the_response_off() {
         let rest = soon("the end", body.collect()).await;
         assert!(
             rest.is_err(),
-            "half a body is not passed off as a whole one"
+            "a truncated body is not presented as complete"
         );
     }
 }
 
-/// What the gateway says to a client that waits for "100 Continue", piece by piece.
+/// The responses to a client that waits for "100 Continue": the first one, and the rest.
 async fn expect(lab: &Lab, body: &[u8]) -> (String, String) {
     let address = lab.listen(false).await;
     let mut stream = TcpStream::connect(address).await.expect("connected");

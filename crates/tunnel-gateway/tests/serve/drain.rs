@@ -1,4 +1,4 @@
-//! Going away: what was begun is finished.
+//! Shutdown: requests in flight are finished.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn lab() -> Lab {
     })
 }
 
-/// An origin that answers when it is let, and a count of the requests that wait.
+/// An origin that responds when permitted, and a count of the waiting requests.
 fn slow(lab: &Lab) -> (Arc<Semaphore>, Arc<Semaphore>) {
     let (waits, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let (waiting, gate) = (waits.clone(), go.clone());
@@ -65,7 +65,7 @@ async fn no_request_under_way_is_dropped() {
     let deadline = Instant::now() + Duration::from_secs(30);
     let drained = lab.tasks.start(async move { server.drain(deadline).await });
     soon(
-        "it begins",
+        "the drain begins",
         lab.server.health().reached(ServePhase::Draining),
     )
     .await;
@@ -94,7 +94,7 @@ async fn a_connection_is_told_to_close_after_its_response() {
     let deadline = Instant::now() + Duration::from_secs(60);
     let _drained = lab.tasks.start(async move { server.drain(deadline).await });
     soon(
-        "it begins",
+        "the drain begins",
         lab.server.health().reached(ServePhase::Draining),
     )
     .await;
@@ -103,7 +103,7 @@ async fn a_connection_is_told_to_close_after_its_response() {
     let mut said = String::new();
     soon("a response", stream.read_to_string(&mut said))
         .await
-        .expect("it ends by itself");
+        .expect("the connection ends by itself");
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
     assert!(said.to_lowercase().contains("connection: close"), "{said}");
 }
@@ -115,7 +115,7 @@ async fn the_deadline_ends_what_does_not_end() {
     let address = lab.listen(false).await;
     let (client, _open) = Client::connect(&lab.tasks, address, false).await;
     let request = lab.tasks.start(finished(client));
-    soon("it waits", waits.acquire())
+    soon("the request waits", waits.acquire())
         .await
         .expect("open")
         .forget();
@@ -123,7 +123,7 @@ async fn the_deadline_ends_what_does_not_end() {
     soon("the drain", lab.server.drain(deadline)).await;
     assert!(Instant::now() >= deadline);
     let outcome = soon("the request", request.join()).await;
-    assert!(outcome.expect("no panic").is_err(), "it was broken off");
+    assert!(outcome.expect("no panic").is_err(), "the request was aborted");
 }
 
 #[tokio::test]
@@ -137,13 +137,12 @@ async fn a_handshake_that_never_begins_holds_nothing_up() {
     assert!(Instant::now() < deadline);
 }
 
-/// Asks again and again until the gateway says that it closes the connection. Says how often it was
-/// answered.
+/// Repeats a request until the gateway closes the connection. Returns how often it got a response.
 async fn hammer(mut client: Client) -> usize {
     for number in 0.. {
         let response = match client.send(get()).await {
             Ok(response) => response,
-            // A client of HTTP/2 is told by GOAWAY, and knows that this request was not served.
+            // An HTTP/2 client learns from GOAWAY that this request was not served.
             Err(error) => {
                 assert!(matches!(client, Client::Two(_)), "{error}");
                 return number;
@@ -156,7 +155,7 @@ async fn hammer(mut client: Client) -> usize {
             return number + 1;
         }
     }
-    unreachable!("it asks for ever")
+    unreachable!("the loop only ends by return")
 }
 
 #[tokio::test]
@@ -200,7 +199,7 @@ async fn an_upgraded_connection_has_until_the_deadline() {
     let mut pong = [0; 4];
     soon("an echo", stream.read_exact(&mut pong))
         .await
-        .expect("it goes on");
+        .expect("the stream stays open");
     assert_eq!(&pong, b"ping");
     soon("the drain", drained.join()).await;
     assert!(Instant::now() >= deadline);

@@ -1,4 +1,4 @@
-//! What the gateway says itself: a status and a word for each cause, and nothing that an origin forged.
+//! Error responses of the gateway: a status and a reason for each cause, which origins cannot forge.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -43,14 +43,14 @@ async fn a_host_that_names_the_machine_means_the_default_host_where_there_is_one
         let unknown = (404, reason::UNKNOWN_HOST.to_owned());
         assert_eq!(answer(&plain, &url).await, unknown, "{host}");
     }
-    let other = answer(&lab, "http://nobody.example.com/").await;
+    let other = answer(&lab, "http://unknown.example.com/").await;
     assert_eq!(other, (404, reason::UNKNOWN_HOST.to_owned()));
 }
 
 #[tokio::test]
 async fn each_cause_has_its_status_and_its_word() {
     let lab = Lab::new();
-    let unreachable = || "nobody".to_owned();
+    let unreachable = || "no listener".to_owned();
     let refused = |refusal| DialError::Refused(refusal, String::new());
     let table = [
         (DialError::Offline, 503, reason::CONNECTOR_OFFLINE),
@@ -87,7 +87,7 @@ async fn each_cause_has_its_status_and_its_word() {
         let got = answer(&lab, "http://a.example.com/").await;
         assert_eq!(got, (status, word.to_owned()), "{error:?}");
     }
-    let unknown = answer(&lab, "http://nobody.example.com/").await;
+    let unknown = answer(&lab, "http://unknown.example.com/").await;
     assert_eq!(unknown, (404, reason::UNKNOWN_HOST.to_owned()));
     let wanted = json!({"path": {"type": "Exact", "value": "/only"}});
     let nowhere = RouteAction::Nowhere {
@@ -126,7 +126,7 @@ async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_i
     let babbles = |mut stream: tokio::io::DuplexStream| {
         let work = async move {
             let text = b"220 mail.example.com ESMTP\r\n\r\n";
-            stream.write_all(text).await.expect("heard");
+            stream.write_all(text).await.expect("written");
             std::future::pending::<()>().await;
         };
         work.boxed()
@@ -174,7 +174,7 @@ async fn an_origins_own_errors_are_its_own() {
 async fn a_browser_gets_a_page_and_a_program_a_line() {
     let lab = Lab::new();
     let ask = async |accept: &str| {
-        let request = Request::get("http://nobody.example.com/")
+        let request = Request::get("http://unknown.example.com/")
             .header("accept", accept)
             .body(full(""));
         let response = lab.ask(request.expect("a request")).await;
@@ -195,13 +195,13 @@ async fn a_switch_turns_the_headers_off() {
         headers: false,
         ..ProxySettings::default()
     });
-    for url in ["http://a.example.com/", "http://nobody.example.com/"] {
+    for url in ["http://a.example.com/", "http://unknown.example.com/"] {
         let request = Request::get(url).body(full("")).expect("a request");
         let response = lab.ask(request).await;
         let ours = |name: &http::HeaderName| name.as_str().starts_with("x-aplomb");
         assert!(!response.headers().keys().any(ours));
     }
-    // The operator needs the word, and the page has it anyway.
+    // The operator needs the reason, and the page contains it anyway.
     let url = "http://a.example.com/.well-known/aplomb/proof";
     let request = Request::get(url).body(full("")).expect("a request");
     let response = lab.ask(request).await;
@@ -228,7 +228,7 @@ struct Lines(mpsc::Sender<String>);
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        // The test may have seen enough.
+        // The test may have stopped receiving.
         let _ = self.0.send(text);
         Ok(bytes.len())
     }
@@ -251,7 +251,7 @@ async fn the_access_log_tells_what_was_served_and_no_secret() {
         .body(full("12345"));
     let response = lab.ask(request.expect("a request")).await;
     let said = text(response.into_body()).await;
-    assert!(said.contains("secret2"), "the origin is told");
+    assert!(said.contains("secret2"), "the origin gets the query");
     let line = lines.recv().expect("a line");
     assert!(!line.contains("secret"), "{line}");
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -268,7 +268,7 @@ async fn the_access_log_tells_what_was_served_and_no_secret() {
     ] {
         assert_eq!(line[name], value, "{name}");
     }
-    assert_eq!(lab.get("http://nobody.example.com/").await.0, 404);
+    assert_eq!(lab.get("http://unknown.example.com/").await.0, 404);
     let line = lines.recv().expect("a line");
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(line["reason"], "UnknownHost");

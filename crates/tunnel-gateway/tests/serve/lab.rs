@@ -1,4 +1,4 @@
-//! A gateway with origins in the same process, connected by pipes in memory.
+//! A gateway with origins in the same process, connected by in-memory pipes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -32,21 +32,21 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-/// What requests and responses of tests carry.
+/// The body type of requests and responses in tests.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What an origin does with a request.
+/// The request handler of an origin.
 pub(crate) type Service =
     Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
-/// A body that is there whole.
+/// A complete body.
 pub(crate) fn full(text: impl Into<Bytes>) -> Body {
     Full::new(text.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// An origin that answers with what `answer` makes of a request.
+/// An origin that responds with the result of `answer`.
 pub(crate) fn service<F>(answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static) -> Service
 where
     F: Future<Output = Response<Body>> + Send + 'static,
@@ -54,7 +54,7 @@ where
     Arc::new(move |request| answer(request).boxed())
 }
 
-/// An origin that says what it was asked: the request line, then the headers by name.
+/// An origin that returns the request line and the headers by name.
 pub(crate) fn echo() -> Service {
     service(|request| async move {
         let mut lines = vec![format!("{} {}", request.method(), request.uri())];
@@ -66,14 +66,14 @@ pub(crate) fn echo() -> Service {
     })
 }
 
-/// How an origin is, by its authority.
+/// The behavior of an origin, by its authority.
 #[derive(Clone)]
 pub(crate) enum Behind {
     Service(Service),
     Error(DialError),
-    /// The same, but a proof is waited for until its deadline.
+    /// The same, but a proof waits until its deadline.
     Late(DialError),
-    /// Whatever the test does with the other end.
+    /// The test handles the other end.
     Pipe(Arc<dyn Fn(tokio::io::DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>),
 }
 
@@ -94,7 +94,7 @@ impl StandIn {
     fn behind(&self, origin: &OriginTarget) -> Result<Behind, DialError> {
         let origins = self.origins.lock().expect("whole");
         let behind = origins.get(&origin.authority).cloned();
-        behind.ok_or_else(|| DialError::Unreachable("nobody is there".to_owned()))
+        behind.ok_or_else(|| DialError::Unreachable("no such origin".to_owned()))
     }
 }
 
@@ -120,7 +120,7 @@ impl OriginDialer for StandIn {
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(far), service)
                     .with_upgrades();
-                // The gateway may break off.
+                // The gateway may close the connection.
                 let _ = connection.await;
             }),
         };
@@ -151,7 +151,7 @@ impl OriginDialer for StandIn {
     }
 }
 
-/// A rule: which requests, its filters, and the authority of its origin (`connector:` or not).
+/// A rule: its match, its filters, and its action.
 pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: RouteAction) -> TableRoute {
     let wanted: RouteMatch = serde_json::from_value(wanted).expect("a match");
     let filters: Vec<RouteFilter> = serde_json::from_value(filters).expect("filters");
@@ -170,7 +170,7 @@ pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: RouteAct
     }
 }
 
-/// A way to an origin behind a connector.
+/// Forwards to an origin behind a connector.
 pub(crate) fn forward(authority: &str) -> RouteAction {
     let target = OriginAddress::Connector(Arc::new(AgentTarget {
         namespace: "default".to_owned(),
@@ -189,7 +189,7 @@ pub(crate) fn forward(authority: &str) -> RouteAction {
     }))
 }
 
-/// A tunnel with these routes; its UID and its revision are made of its name.
+/// A tunnel with these routes. Its UID and its revision are derived from its name.
 pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> {
     aplomb_tunnel_gateway::route::order(&mut routes);
     Arc::new(VirtualHost {
@@ -205,7 +205,7 @@ pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> 
     })
 }
 
-/// Everything under one hostname goes to one origin.
+/// A tunnel that forwards everything under one hostname to one origin.
 pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<VirtualHost>) {
     let all = route(
         0,
@@ -216,7 +216,7 @@ pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<VirtualHost>) 
     (format!("{name}.example.com"), host(name, vec![all]))
 }
 
-/// A gateway. `a.example.com` leads to the origin `a:80`, whatever that is.
+/// A gateway. `a.example.com` is forwarded to the origin `a:80`.
 pub(crate) struct Lab {
     pub(crate) server: Arc<ProxyServer>,
     pub(crate) table: Arc<ArcSwap<RoutingTable>>,
@@ -291,7 +291,7 @@ impl Lab {
         address
     }
 
-    /// One request without a socket.
+    /// Sends one request without a socket.
     pub(crate) async fn ask(
         &self,
         request: Request<Body>,
@@ -299,7 +299,7 @@ impl Lab {
         self.server.handle(request, PEER, false).await
     }
 
-    /// GET without a socket: status, and the text of the body.
+    /// GET without a socket; returns the status and the text of the body.
     pub(crate) async fn get(&self, url: &str) -> (u16, String) {
         let request = Request::get(url).body(full("")).expect("a request");
         let response = self.ask(request).await;
@@ -308,7 +308,7 @@ impl Lab {
     }
 }
 
-/// All of a body.
+/// The complete body.
 pub(crate) async fn text<B>(body: B) -> String
 where
     B: http_body::Body<Data = Bytes>,
@@ -355,7 +355,7 @@ impl Client {
         (Self::One(sender), task)
     }
 
-    /// Sends a request to `http://a.example.com`, or wherever its address says.
+    /// Sends a request to `http://a.example.com`, or to its own authority.
     pub(crate) async fn send(
         &mut self,
         mut request: Request<Body>,
@@ -378,7 +378,7 @@ impl Client {
     }
 }
 
-/// Waits at most a minute: a test that hangs should say where.
+/// Waits at most a minute, so that a test that hangs reports where.
 pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work)
         .await

@@ -1,4 +1,4 @@
-//! Limits: what is too much is refused, and touches nothing else.
+//! Limits: the excess is rejected, and other requests are not affected.
 
 use std::time::Duration;
 
@@ -41,13 +41,13 @@ async fn a_tunnel_at_its_limit_touches_no_other() {
     assert_eq!(lab.get("http://b.example.com/").await.0, 200);
     drop(first);
     let next = lab.ask(get("http://a.example.com/")).await;
-    assert_eq!(next.status(), 200, "one that has ended makes room");
+    assert_eq!(next.status(), 200, "a finished request frees its slot");
 }
 
-/// All that a server says to some bytes.
+/// The complete response of a server to some bytes.
 async fn say(address: std::net::SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.expect("connected");
-    // It may be closed while this speaks.
+    // The server may close the connection during this write.
     let _ = stream.write_all(bytes).await;
     let mut said = Vec::new();
     let _ = soon("an answer", stream.read_to_end(&mut said)).await;
@@ -79,7 +79,7 @@ async fn a_head_that_is_too_large_is_refused() {
     let response = client.send(request).await.expect("a response");
     assert_eq!(response.status(), 431);
     let response = client.send(get("http://a.example.com/")).await;
-    let response = response.expect("the connection goes on");
+    let response = response.expect("the connection stays open");
     assert_eq!(response.status(), 200);
 }
 
@@ -144,7 +144,7 @@ async fn a_body_that_stands_still_is_given_up_in_either_direction() {
     let response = lab.ask(get("http://a.example.com/")).await;
     assert_eq!(response.status(), 200);
     let whole = response.into_body().collect().await;
-    assert!(whole.is_err(), "it is broken off");
+    assert!(whole.is_err(), "the response is aborted");
     assert_eq!(began.elapsed(), idle);
 }
 

@@ -1,4 +1,4 @@
-//! Which listener a request came over decides which routes it can reach.
+//! The listener of a request determines which routes it can reach.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::lab::{Behind, Lab, PEER, echo, full, text};
 
-/// The standard recipe: one route on the listener `http` that redirects, one on `https` with the backend.
+/// The standard setup: one route on the listener `http` that redirects, one on `https` with the backend.
 fn recipe() -> TableInputs {
     let meta = |name: &str| {
         json!({ "namespace": "default", "name": name, "uid": name, "resourceVersion": "1",

@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 
 use crate::lab::{PEER, full, host, route, soon, text};
 
-/// Asks a gateway of its own for a backend, and returns status, word and body.
+/// Sends a request to a gateway for one backend; returns status, reason and body.
 async fn ask(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, String, String) {
     let opened = opened.iter().map(|it| it.parse().expect("a network"));
     let target = OriginAddress::Addresses(Addresses {
@@ -101,7 +101,7 @@ async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
     assert_eq!(
         (answer.0, &*answer.1),
         (502, "OriginBroken"),
-        "it was reached"
+        "the backend was reached"
     );
     assert_eq!(ask(AddressPolicy::default(), &backend, &[]).await.0, 403);
 }

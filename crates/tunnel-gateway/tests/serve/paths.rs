@@ -1,4 +1,4 @@
-//! Paths: what a rule was compared with is what its origin gets, however a client writes it.
+//! Paths: the origin gets the path that its rule matched, in any notation a client uses.
 
 use aplomb_tunnel_gateway::table::RouteAction;
 use http::{Method, Request, Version};
@@ -12,7 +12,7 @@ fn prefix(value: &str) -> Value {
     json!({"path": {"type": "PathPrefix", "value": value}})
 }
 
-/// A tunnel that exposes `/webhooks`, and nothing else.
+/// A tunnel that exposes only `/webhooks`.
 fn webhooks() -> Lab {
     let lab = Lab::new();
     lab.routes(vec![route(
@@ -24,7 +24,7 @@ fn webhooks() -> Lab {
     lab
 }
 
-/// Sends a request target as it is, and returns the whole response.
+/// Sends a request target unchanged, and returns the whole response.
 async fn raw(lab: &Lab, target: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(lab.listen(false).await)
         .await

@@ -1,4 +1,4 @@
-//! Connections to origins: kept, and given up without a request being lost or sent twice.
+//! Connections to origins: reused, and closed without losing or repeating a request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ async fn a_connection_that_nobody_uses_is_closed() {
         let work = async move {
             let mut head = [0; 4096];
             while stream.read(&mut head).await.expect("read") > 0 {
-                stream.write_all(OK).await.expect("heard");
+                stream.write_all(OK).await.expect("written");
             }
             tell.notify_one();
         };
@@ -51,8 +51,8 @@ async fn a_connection_that_nobody_uses_is_closed() {
     assert_eq!(began.elapsed().as_secs(), 60);
 }
 
-/// An origin that answers the first request of its first connection, and hangs up when a second comes.
-/// Says how many requests it has seen.
+/// An origin that responds to the first request of its first connection, and closes it at the second. Returns
+/// the number of requests it has received.
 fn fickle(lab: &Lab) -> Arc<AtomicUsize> {
     let seen = Arc::new(AtomicUsize::new(0));
     let (count, connections) = (seen.clone(), Arc::new(AtomicUsize::new(0)));
@@ -67,7 +67,7 @@ fn fickle(lab: &Lab) -> Arc<AtomicUsize> {
                 if first && answered == 1 {
                     return;
                 }
-                stream.write_all(OK).await.expect("heard");
+                stream.write_all(OK).await.expect("written");
                 answered += 1;
             }
         };
@@ -106,7 +106,7 @@ async fn a_kept_connection_that_the_origin_closed_costs_nobody_a_request() {
         let work = async move {
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).await.expect("a request");
-            stream.write_all(OK).await.expect("heard");
+            stream.write_all(OK).await.expect("written");
         };
         work.boxed()
     };
@@ -117,7 +117,7 @@ async fn a_kept_connection_that_the_origin_closed_costs_nobody_a_request() {
         assert_eq!(response.status(), 200);
         text(response.into_body()).await;
         assert_eq!(dials(&lab), round);
-        // The origin hangs up after its response; let the gateway hear of it.
+        // The origin closes after its response; wait until the gateway sees that.
         soon("a moment", tokio::time::sleep(Duration::from_millis(5))).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The well-known path where proofs are asked for.
+//! The well-known path for proofs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ async fn a_proof_comes_back_as_the_agent_gave_it() {
     assert_eq!(proof.statement, statement());
     assert_eq!(proof.signature, "signed");
     let dials = lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(dials, 0, "the agent looks at the origin itself");
+    assert_eq!(dials, 0, "the agent checks the origin itself");
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn an_answer_comes_before_the_prober_gives_up() {
         let about = statement();
         let asked = outcome(&lab, query, &about);
         let answered = timeout(Duration::from_millis(patience), asked).await;
-        let said = answered.unwrap_or_else(|_| panic!("{query}: no answer within {patience} ms"));
+        let said = answered.unwrap_or_else(|_| panic!("{query}: no response within {patience} ms"));
         assert_eq!(said, (503, "ConnectorOffline".to_owned()), "{query}");
     }
     let said = outcome(&lab, "?within=soon", &statement()).await;

@@ -1,4 +1,4 @@
-//! Rules and filters, from the request to what the origin hears.
+//! Rules and filters, from the client's request to the request at the origin.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ async fn the_origin_hears_who_asked_for_what() {
         .header("x-private", "1")
         .body(full(""));
     let response = lab.ask(request.expect("a request")).await;
-    let heard = text(response.into_body()).await;
-    let has = |line: &str| assert!(heard.lines().any(|it| it == line), "no {line} in\n{heard}");
+    let reply = text(response.into_body()).await;
+    let has = |line: &str| assert!(reply.lines().any(|it| it == line), "no {line} in\n{reply}");
     has("GET /x?y=z");
     has("host: A.example.com:8080");
     has("x-forwarded-for: 192.0.2.7");
     has("x-forwarded-proto: http");
     has("x-forwarded-host: A.example.com:8080");
-    assert!(!heard.contains("x-private"), "{heard}");
+    assert!(!reply.contains("x-private"), "{reply}");
 }
 
 #[tokio::test]
@@ -46,12 +46,12 @@ async fn filters_change_what_the_origin_hears_and_the_client_sees() {
         .body(full(""));
     let response = lab.ask(request.expect("a request")).await;
     assert_eq!(response.headers()["x-served-by"], "us");
-    let heard = text(response.into_body()).await;
-    assert!(heard.starts_with("GET /v2/users?id=1\n"), "{heard}");
-    assert!(heard.contains("host: inner.example.com"), "{heard}");
-    assert!(heard.contains("x-forwarded-host: a.example.com"), "{heard}");
-    assert!(heard.contains("x-env: prod"), "{heard}");
-    assert!(!heard.contains("x-debug"), "{heard}");
+    let reply = text(response.into_body()).await;
+    assert!(reply.starts_with("GET /v2/users?id=1\n"), "{reply}");
+    assert!(reply.contains("host: inner.example.com"), "{reply}");
+    assert!(reply.contains("x-forwarded-host: a.example.com"), "{reply}");
+    assert!(reply.contains("x-env: prod"), "{reply}");
+    assert!(!reply.contains("x-debug"), "{reply}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! WebSocket and other upgrades: bytes both ways, over HTTP/1.1 and over a stream of HTTP/2.
+//! WebSocket and other upgrades: bytes in both directions, over HTTP/1.1 and over an HTTP/2 stream.
 
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::lab::{Client, Lab, full, soon};
 
-/// An origin that takes any upgrade to WebSocket and sends back what it gets.
+/// An origin that accepts any upgrade to WebSocket and echoes its input.
 pub(crate) fn echoes(lab: &Lab) {
     let tasks = lab.tasks.clone();
     let kept = std::sync::Mutex::new(Vec::new());
@@ -20,7 +20,7 @@ pub(crate) fn echoes(lab: &Lab) {
         let task = tasks.start(async move {
             let Ok(stream) = upgrade.await else { return };
             let (mut read, mut write) = tokio::io::split(TokioIo::new(stream));
-            // The test may have seen enough.
+            // The test may have stopped reading.
             let _ = tokio::io::copy(&mut read, &mut write).await;
             let _ = write.shutdown().await;
         });
@@ -47,7 +47,7 @@ async fn chat(upgraded: hyper::upgrade::Upgraded) {
         let (mut read, mut write) = tokio::io::split(&mut stream);
         let (sent, got) = tokio::join!(write.write_all(&said), read.read_exact(&mut heard));
         sent.expect("sent");
-        got.expect("heard");
+        got.expect("received");
         assert_eq!(said, heard);
     }
     stream.shutdown().await.expect("closed");
@@ -83,7 +83,7 @@ async fn a_stream_of_http2_becomes_a_websocket() {
     echoes(&lab);
     let address = lab.listen(false).await;
     let (mut client, _open) = Client::connect(&lab.tasks, address, true).await;
-    // The server says that it knows extended CONNECT in its settings, which come with the first answer.
+    // The server announces extended CONNECT in its settings, which arrive with the first response.
     let request = Request::head("http://b.example.com/").body(full(""));
     let first = client.send(request.expect("a request")).await;
     drop(first.expect("a response").into_body().collect().await);

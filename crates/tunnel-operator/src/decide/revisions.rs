@@ -1,6 +1,7 @@
 //! Which versions gateways must have acknowledged, and whether they have.
-//! | A recorded version is kept while the fields that gateways read stay the same. A status write also
-//! changes the version of an object, and must not make a served tunnel look unserved.
+//!
+//! A recorded version is kept while the fields that gateways read stay the same. A status write also changes
+//! the version of an object, and must not make a served tunnel look unserved.
 
 use aplomb::version::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, ChildRevision};

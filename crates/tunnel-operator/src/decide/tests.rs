@@ -150,7 +150,7 @@ fn said<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
 }
 
 fn ready(plan: &Plan) -> (ConditionStatus, &str) {
-    let ready = said(plan, kinds::READY).expect("it always says so");
+    let ready = said(plan, kinds::READY).expect("Ready is always set");
     (ready.status, &ready.reason)
 }
 
@@ -309,7 +309,7 @@ fn who_holds_a_hostname_is_told_only_within_the_namespace() {
         };
         world.claims.insert("app.example.com".to_owned(), taken);
         let plan = decide(&world);
-        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
+        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("HostnamesInUse is set");
         assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
         assert_eq!(
             ready(&plan),
@@ -397,7 +397,7 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
     }
     let plan = decide(&world);
     for kind in [kinds::READY, kinds::ORIGIN_REACHABLE] {
-        let said = said(&plan, kind).expect("it is there");
+        let said = said(&plan, kind).expect("the condition is set");
         assert_eq!(
             (said.status, &*said.reason),
             (ConditionStatus::False, "OriginNotExposed")

@@ -1,5 +1,5 @@
-//! An agent as the API server knows it: its Connector, how it is reached, and its heart, which is the
-//! real one. It carries no traffic.
+//! An agent as the API server sees it: its Connector, its addresses, and its lease renewal, which is the real
+//! one. It carries no traffic.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ use crate::net::{Net, hex, key_of};
 /// The field manager of agents.
 const MANAGER: &str = "aplomb-agent";
 
-/// An agent: a process of the world, which is killed by freezing it.
+/// An agent: a simulated process. Freezing it simulates a crash.
 pub struct Agent {
     pub component: Component,
     name: String,
@@ -35,12 +35,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// One with this lease, whose heartbeats go through.
+    /// An agent with this lease and reliable heartbeats.
     pub fn start(lab: &Lab, name: &str, lease: Duration) -> Self {
         Self::with(lab, name, lease, None)
     }
 
-    /// One whose heartbeats fail as often as they can without two successes being a lease apart.
+    /// An agent whose heartbeats fail as often as possible without two successes being a lease apart.
     pub fn tormented(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
         Self::with(lab, name, lease, Some(Adversary::new(lease, seed)))
     }
@@ -72,30 +72,30 @@ impl Agent {
         }
     }
 
-    /// Dies at once, without a word.
+    /// Stops it at once, without a release.
     pub fn kill(&self) {
         self.component.freeze();
         self.net.reach(&self.name, false);
     }
 
-    /// Goes on, unaware of the time that has passed.
+    /// Continues it, unaware of the time that has passed.
     pub fn wake(&self) {
         self.net.reach(&self.name, true);
         self.component.thaw();
     }
 
-    /// Stops as by Ctrl-C.
+    /// Stops it as Ctrl-C does.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 }
 
-/// What the agent of a connector is called.
+/// The process name of a connector's agent.
 pub fn identity(connector: &str) -> String {
     format!("agent-{connector}")
 }
 
-/// What a life of an agent is given.
+/// Settings of one run of an agent.
 pub struct Life {
     pub name: String,
     pub lease: Duration,
@@ -104,7 +104,7 @@ pub struct Life {
     pub stopped: watch::Receiver<bool>,
 }
 
-/// Lives until it is stopped, and stays without a word then.
+/// Runs until it is stopped, then releases the lease.
 pub async fn live(client: Client, clock: Clock, life: Life) {
     let session = format!("{:016x}", fastrand::Rng::new().u64(..));
     let connector = register(&client, &life.name, life.lease, &session).await;
@@ -139,7 +139,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
     pending().await
 }
 
-/// Makes the Connector, and says how the agent is reached.
+/// Creates the Connector, and registers the agent's addresses.
 async fn register(client: &Client, name: &str, lease: Duration, session: &str) -> Connector {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), TENANT);
     let params = PatchParams::apply(MANAGER).force();
@@ -161,11 +161,11 @@ async fn register(client: &Client, name: &str, lease: Duration, session: &str) -
     }});
     let details = Patch::Apply(details);
     let said = connectors.patch_status(name, &params, &details).await;
-    said.expect("it may say how it is reached");
-    made.expect("it may have a Connector")
+    said.expect("status is written");
+    made.expect("Connector is created")
 }
 
-/// Fails heartbeats in every way there is, but never lets two successes be a lease apart.
+/// Fails heartbeats in every possible way, but never lets two successes be a lease apart.
 #[derive(Clone)]
 pub struct Adversary {
     lease: Duration,
@@ -176,12 +176,12 @@ pub struct Adversary {
 struct State {
     rng: fastrand::Rng,
     last: Instant,
-    /// Until when all that can fail does.
+    /// Until when every possible failure is injected.
     until: Instant,
     tally: Tally,
 }
 
-/// What an adversary has done.
+/// The effects of an adversary.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub failed: u64,
@@ -190,11 +190,11 @@ pub struct Tally {
     pub longest: Duration,
 }
 
-/// What becomes of a heartbeat.
+/// The fate of a heartbeat.
 enum Fate {
     Through,
     Refused(StatusCode),
-    /// It arrives, and the answer does not.
+    /// It arrives, but the response is lost.
     Unanswered,
     Swallowed,
 }
@@ -217,7 +217,7 @@ impl Adversary {
         self.state.lock().unwrap().tally
     }
 
-    /// A client that it stands before.
+    /// A client behind this adversary.
     fn of(&self, client: &Client) -> Client {
         let (it, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
@@ -248,13 +248,13 @@ impl Adversary {
 
     fn fate(&self) -> Fate {
         let mut state = self.state.lock().unwrap();
-        // The next try comes no later than one timeout from now; it must still be in time.
+        // The next attempt starts at most one timeout from now, and must still be in time.
         let next = Instant::now() + self.schedule.timeout() + Duration::from_millis(50);
         if next >= state.last + self.lease || Instant::now() >= state.until {
             return Fate::Through;
         }
         state.tally.failed += 1;
-        // About once in two leases: those arrive, and end the torment.
+        // About once in two leases, everything succeeds, which ends the outage.
         let rarely = self.schedule.timeout().div_duration_f64(2 * self.lease);
         if state.rng.f64() < rarely {
             return Fate::Unanswered;
@@ -271,7 +271,7 @@ impl Adversary {
         let mut state = self.state.lock().unwrap();
         let gap = state.last.elapsed();
         state.last = Instant::now();
-        // Most of them for longer than a lease, if they could.
+        // Most of them longer than a lease, if that were permitted.
         let torment = self.lease.mul_f64(2.0 * state.rng.f64());
         state.until = state.last + torment;
         state.tally.beats += 1;

@@ -1,5 +1,5 @@
-//! Promise: whatever comes in whatever order, a tunnel is ready within two seconds of the last thing it
-//! needs; and what it lost shows in its conditions.
+//! Promise: in any order of events, a tunnel is ready within two seconds of the last thing it needs, and its
+//! conditions show what it has lost.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// How long a tunnel may take.
 const SOON: Duration = Duration::from_secs(2);
 
-/// An operator that leads and a gateway that is registered.
+/// A leading operator and a registered gateway.
 async fn begun(lab: &Lab) -> (Operator, Gateway) {
     let both = (Operator::start(lab, "operator"), Gateway::start(lab, 1));
     sleep(seconds(5)).await;
@@ -30,12 +30,12 @@ async fn edit(lab: &Lab, name: &str, spec: Value) {
     let patch = Patch::Merge(json!({ "spec": spec }));
     let params = PatchParams::default();
     let patched = proxies.patch(name, &params, &patch).await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
 }
 
-/// Ready for its newest generation.
+/// Waits until it is ready for its newest generation.
 async fn ready(lab: &Lab, name: &str, limit: Duration) -> Duration {
-    until(limit, "it is ready as it is now", || {
+    until(limit, "the current generation is ready", || {
         let server = lab.cluster.server();
         let stored = server.get("aplomb.dev", "httpproxies", TENANT, name);
         let generation = stored.and_then(|it| it["metadata"]["generation"].as_i64());
@@ -51,13 +51,13 @@ fn a_tunnel_before_its_connector_says_what_is_missing_and_is_ready_when_it_comes
     on_box(1, |lab| async move {
         let _both = begun(&lab).await;
         tunnel(&lab.user(), "web", "laptop").await;
-        until(SOON, "it says what is missing", || {
+        until(SOON, "the condition names what is missing", || {
             lab.of_proxy("web", "ConnectorOnline").reason == "ConnectorNotFound"
         })
         .await;
         let _agent = Agent::start(&lab, "laptop", LEASE);
         let took = ready(&lab, "web", SOON).await;
-        println!("ready {took:?} after its connector came");
+        println!("ready {took:?} after its connector was created");
     });
 }
 
@@ -68,7 +68,7 @@ fn a_tunnel_needs_no_heartbeat_to_come() {
         let agent = Agent::start(&lab, "laptop", seconds(1_200));
         lab.online("laptop", seconds(5)).await;
         sleep(seconds(60)).await;
-        // Not one more, while it answers as before.
+        // No further heartbeat, but it still responds to proofs.
         agent.component.freeze();
         tunnel(&lab.user(), "web", "laptop").await;
         let took = ready(&lab, "web", SOON).await;
@@ -88,11 +88,11 @@ fn a_tunnel_that_is_repointed_is_ready_again() {
         ]);
         edit(&lab, "web", json!({ "rules": [{ "backends": backends }] })).await;
         let took = ready(&lab, "web", SOON).await;
-        println!("ready {took:?} after it was repointed");
+        println!("ready {took:?} after its backend changed");
     });
 }
 
-/// Makes a Connector that states what another does.
+/// Creates a Connector with the details of another.
 async fn copy(lab: &Lab, name: &str, of: &str) {
     let connectors: Api<Connector> = Api::namespaced(lab.user(), TENANT);
     let head = json!({
@@ -101,12 +101,12 @@ async fn copy(lab: &Lab, name: &str, of: &str) {
     });
     let made = serde_json::from_value(head).expect("a Connector");
     let made = connectors.create(&PostParams::default(), &made).await;
-    made.expect("it may be made");
+    made.expect("Connector is created");
     let details = lab.connector(of).connection_details;
     let patch = Patch::Merge(json!({ "status": { "connectionDetails": details } }));
     let params = PatchParams::default();
     let patched = connectors.patch_status(name, &params, &patch).await;
-    patched.expect("it may state anything");
+    patched.expect("status is written");
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_copy_of_a_connector_is_refused_and_the_original_stays_ready() {
         ready(&lab, "web", seconds(5)).await;
         copy(&lab, "copy", "laptop").await;
         tunnel(&lab.user(), "theft", "copy").await;
-        until(SOON, "it is refused", || {
+        until(SOON, "the tunnel is refused", || {
             lab.of_proxy("theft", "Ready").reason == "ProofRefused"
         })
         .await;
@@ -129,7 +129,7 @@ fn a_copy_of_a_connector_is_refused_and_the_original_stays_ready() {
     });
 }
 
-/// The answer of an agent that is far away comes late at first, and in time when it is asked once more.
+/// The response of a distant agent is late at first, and in time for the second probe.
 #[test]
 fn a_distant_agent_is_proven_at_the_shortest_interval() {
     on_box(1, |lab| async move {
@@ -139,7 +139,7 @@ fn a_distant_agent_is_proven_at_the_shortest_interval() {
         tunnel(&lab.user(), "web", "laptop").await;
         edit(&lab, "web", json!({ "proofInterval": "2s" })).await;
         ready(&lab, "web", seconds(5)).await;
-        throughout(seconds(30), "it is ready", || lab.is_ready("web")).await;
+        throughout(seconds(30), "the tunnel is ready", || lab.is_ready("web")).await;
     });
 }
 
@@ -154,7 +154,7 @@ fn an_agent_that_starts_anew_is_proven_anew() {
         agent.component.crash();
         sleep(Duration::from_millis(50)).await;
         let took = ready(&lab, "web", SOON).await;
-        println!("ready {took:?} after the agent started anew");
+        println!("ready {took:?} after the agent restarted");
         sleep(seconds(60)).await;
         assert!(lab.is_ready("web"));
     });
@@ -191,7 +191,7 @@ fn a_dead_agent_is_named_whatever_the_interval_of_proofs() {
             ready(&lab, "web", seconds(5)).await;
             sleep(seconds(20)).await;
             agent.kill();
-            until(seconds(12), "it is not ready", || !lab.is_ready("web")).await;
+            until(seconds(12), "the tunnel is not ready", || !lab.is_ready("web")).await;
             throughout(seconds(15), "the gateway is not blamed", || {
                 let ready = lab.of_proxy("web", "Ready");
                 assert_eq!(ready.reason, "ConnectorOffline", "{interval}: {ready:?}");
@@ -211,7 +211,7 @@ fn a_dead_agent_shows_within_a_proof_and_its_lease() {
         ready(&lab, "web", seconds(5)).await;
         sleep(seconds(33)).await;
         agent.kill();
-        let took = until(seconds(12), "it is not ready", || !lab.is_ready("web")).await;
+        let took = until(seconds(12), "the tunnel is not ready", || !lab.is_ready("web")).await;
         println!("killed: not ready after {took:?}");
         lab.offline("laptop", LEASE + seconds(2)).await;
         agent.wake();

@@ -1,5 +1,5 @@
-//! Promise: gateways that answer late, or a deletion that is heard of late, cost a tunnel no more writes than a
-//! quiet life; and what is down for longer than that shows within one interval of proofs.
+//! Promise: slow gateways, or a deletion that is seen late, cause no additional writes to a tunnel; and an
+//! outage that lasts shows within one proof interval.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, on_box, seconds, throughout, tunnel, until};
 use crate::operator::Operator;
 
-/// Of tunnels that say nothing of it.
+/// The default proof interval.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Longer than a question is waited for, twice over.
+/// Longer than the timeouts of two probes.
 const BUSY: Duration = Duration::from_millis(2_500);
 
 async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
@@ -30,7 +30,7 @@ async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
     all
 }
 
-/// What the operator sent to the status of the tunnel so far, refused or not.
+/// The operator's writes to the status of the tunnel so far, including rejected ones.
 fn told(lab: &Lab) -> Vec<String> {
     let mut all = lab.cluster.trace().lines();
     all.retain(|line| line.contains("PATCH") && line.contains("httpproxies/web/status"));
@@ -47,11 +47,11 @@ fn gateways_that_are_busy_for_moments_cost_no_write() {
         for _ in 0..5 {
             lab.net.busy(BUSY);
             let ready = || lab.is_ready("web");
-            throughout(seconds(17), "it is ready", ready).await;
+            throughout(seconds(17), "the tunnel is ready", ready).await;
         }
         let told = told(&lab);
-        println!("busy for moments: {told:#?}");
-        assert_eq!(told.len(), 2, "as a new tunnel, and as one that is proven");
+        println!("busy for short times: {told:#?}");
+        assert_eq!(told.len(), 2, "one write for a new tunnel, and one when it is proven");
     });
 }
 
@@ -64,7 +64,7 @@ fn gateways_that_stay_silent_show_within_the_interval() {
         for silence in [33, 47, 61] {
             sleep(seconds(silence)).await;
             lab.net.busy(seconds(silence));
-            let took = until(INTERVAL, "it is not ready", || !lab.is_ready("web")).await;
+            let took = until(INTERVAL, "the tunnel is not ready", || !lab.is_ready("web")).await;
             println!("silent: not ready after {took:?}");
             lab.ready("web", 2 * seconds(silence)).await;
         }
@@ -84,7 +84,7 @@ fn nothing_is_said_of_a_tunnel_whose_deletion_is_heard_of_late() {
         let before = told(&lab).len();
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("web", &DeleteParams::default()).await;
-        deleted.expect("it is there");
+        deleted.expect("the tunnel is deleted");
         sleep(seconds(120)).await;
         let told = told(&lab);
         assert_eq!(told.len(), before, "{told:#?}");

@@ -1,4 +1,4 @@
-//! Promise: what the status of the children says of being served falls as well as rises.
+//! Promise: the status of the children shows when they stop being served, and when they are served again.
 
 use aplomb_api::tunnel::{Connector, HostnameClaim, HttpProxy};
 use kube::Api;
@@ -17,7 +17,7 @@ struct Running {
     agent: Agent,
 }
 
-/// A tunnel that works, and whose children say so.
+/// A working tunnel whose children have the matching status.
 async fn served(lab: &Lab) -> Running {
     let running = Running {
         operator: Operator::start(lab, "operator"),
@@ -51,7 +51,7 @@ fn programmed(lab: &Lab) -> (String, String) {
     of(&child(lab, "gateways"), "Programmed")
 }
 
-/// Waits until the Gateway says this of being programmed.
+/// Waits until the Gateway has this `Programmed` condition.
 async fn says(lab: &Lab, status: &str, reason: &str) {
     let wanted = (status.to_owned(), reason.to_owned());
     until(seconds(60), reason, || programmed(lab) == wanted).await;
@@ -81,7 +81,7 @@ fn children_fall_with_a_spec_that_is_refused_and_rise_with_the_next() {
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "connectorClassName": "later" } }));
         let patched = proxies.patch("web", &PatchParams::default(), &patch).await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         says(&lab, "False", "ConnectorClassNotFound").await;
         let accepted = of(&child(&lab, "gateways"), "Accepted");
         assert_eq!(accepted.0, "False");
@@ -96,7 +96,7 @@ fn children_fall_with_their_connector_and_rise_with_the_next() {
         let running = served(&lab).await;
         let connectors: Api<Connector> = Api::namespaced(lab.user(), TENANT);
         let deleted = connectors.delete("laptop", &Default::default()).await;
-        deleted.expect("it was there");
+        deleted.expect("the object is deleted");
         says(&lab, "False", "ConnectorNotFound").await;
         let route = child(&lab, "httproutes");
         let resolved = of(&route["parents"][0], "ResolvedRefs");
@@ -115,12 +115,12 @@ fn a_claim_that_is_deleted_is_made_again_and_costs_the_children_nothing() {
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "hostnames": ["app.example.com"] } }));
         let patched = proxies.patch("web", &PatchParams::default(), &patch).await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         let ready = || lab.is_ready("web") && lab.proxy("web").hostname_statuses.len() == 2;
         until(seconds(5), "it has its hostname", ready).await;
         let claims: Api<HostnameClaim> = Api::all(lab.user());
         let deleted = claims.delete("app.example.com", &Default::default()).await;
-        deleted.expect("it was there");
+        deleted.expect("the object is deleted");
         let claimed = || {
             let server = lab.cluster.server();
             server

@@ -1,5 +1,5 @@
-//! Promise: a conflict never becomes silence, and never lowers a condition. Wherever 409s are met while a
-//! tunnel comes, the next attempt follows within a second, and the tunnel is ready within two of the last.
+//! Promise: conflicts neither stall a tunnel nor revert a condition. Whichever writes of a new tunnel get
+//! 409s, the next attempt follows within a second, and the tunnel is ready within two seconds of the last.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::lab::{TENANT, seconds, tunnel};
 use crate::plant::{Plant, on_box, on_real};
 
-/// Where conflicts are met.
+/// The object whose writes conflict.
 #[derive(Clone, Copy, Debug)]
 enum Where {
     Gateway,
@@ -27,7 +27,7 @@ enum Where {
 const EVERYWHERE: [Where; 4] = [Where::Gateway, Where::Route, Where::Slice, Where::Status];
 
 impl Where {
-    /// The name of a tunnel whose writes there conflict, and of no other.
+    /// The name of a tunnel with conflicts only there.
     fn tunnel(self) -> String {
         format!("{self:?}").to_lowercase()
     }
@@ -54,7 +54,7 @@ impl Where {
     }
 }
 
-/// What a burst cost.
+/// The cost of a burst.
 #[derive(Clone, Copy, Debug)]
 struct Cost {
     conflicts: usize,
@@ -64,7 +64,7 @@ struct Cost {
     ready: Duration,
 }
 
-/// `length` conflicts in each of these places, each in a tunnel of its own, all at once.
+/// `length` conflicts in each of these places, each in its own tunnel, all at once.
 async fn bursts(plant: Plant, places: &'static [Where], length: u64, careless: bool) -> Vec<Cost> {
     for place in places {
         let rule = Rule::new(Fault::Conflict).on(place.writes());
@@ -113,18 +113,18 @@ async fn burst(plant: &Plant, place: Where, length: u64) -> Cost {
 }
 
 async fn is_ready(proxies: &Api<HttpProxy>, name: &str) -> bool {
-    let proxy = proxies.get(name).await.expect("it is there");
+    let proxy = proxies.get(name).await.expect("the tunnel exists");
     holding(&proxy).contains("Ready")
 }
 
-/// The conditions that are true, but those that say that something is going on.
+/// The conditions that are true, except those that report ongoing work.
 fn holding(proxy: &HttpProxy) -> BTreeSet<String> {
     let conditions = proxy.status.iter().flat_map(|it| &it.conditions);
     let conditions = conditions.filter(|it| it.status == "True" && it.type_ != "Reconciling");
     conditions.map(|it| it.type_.clone()).collect()
 }
 
-/// Conditions that were true once and then were not.
+/// Conditions that were true and then were not.
 #[derive(Clone, Default)]
 struct Lowered(Arc<Mutex<Vec<String>>>);
 
@@ -138,7 +138,7 @@ impl Lowered {
         let mut last = std::collections::BTreeMap::new();
         loop {
             let Ok(stream) = proxies.watch(&WatchParams::default(), "0").await else {
-                // A server whose storage for a new kind is not up yet asks for patience.
+                // A server responds with 429 until its storage for a new kind is ready.
                 sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -189,7 +189,7 @@ fn routed_to_the_failure_backoff_conflicts_become_silence() {
     show(15, &costs);
     for (place, cost) in EVERYWHERE.iter().zip(&costs) {
         let kept = cost.silence <= seconds(1) && cost.ready <= seconds(2);
-        assert!(!kept, "the switch must show: {place:?}, {cost:?}");
+        assert!(!kept, "the careless client must break the promise: {place:?}, {cost:?}");
     }
 }
 
@@ -214,7 +214,7 @@ fn without_faults_there_is_no_conflict_at_all() {
     assert_eq!(conflicts, 0);
 }
 
-/// The same on a real server, with limits that a noisy machine can keep: five times the promise.
+/// The same on a real server, with limits that a noisy machine can meet: five times the promise.
 pub fn before_a_real_server(length: u64) {
     let costs = on_real(move |plant| bursts(plant, &EVERYWHERE, length, false));
     show(length, &costs);

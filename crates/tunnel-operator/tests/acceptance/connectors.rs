@@ -1,5 +1,5 @@
-//! Promise: whether a connector is online is known in time, by nobody's clock but ours, and what a
-//! restart of the operator does not know it does not say.
+//! Promise: the online state of a connector is determined in time, by the operator's clock only, and a
+//! restarted operator does not report what it has not observed.
 
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ async fn settled(lab: &Lab) -> (Operator, Agent) {
 fn a_connector_is_ready_when_its_agent_is_there() {
     on_box(1, |lab| async move {
         let operator = Operator::start(&lab, "operator");
-        until(seconds(5), "it runs", || operator.component.effects() > 0).await;
+        until(seconds(5), "the operator runs", || operator.component.effects() > 0).await;
         let _agent = Agent::start(&lab, "laptop", LEASE);
         let took = lab.online("laptop", seconds(2)).await;
-        println!("online {took:?} after the agent began");
+        println!("online {took:?} after the agent started");
         assert!(took < seconds(1), "{took:?}");
         for kind in ["Accepted", "Online", "Ready"] {
             assert_eq!(lab.condition("laptop", kind).status, "True", "{kind}");
@@ -149,11 +149,11 @@ fn a_watch_that_dies_in_silence_makes_nobody_offline() {
             .add(Rule::new(dead).on(leases));
         let (_operator, agent) = settled(&lab).await;
         let online = || lab.is_online("laptop");
-        throughout(seconds(600), "it is online", online).await;
+        throughout(seconds(600), "the connector is online", online).await;
         agent.kill();
         let took = lab.offline("laptop", seconds(90)).await;
-        println!("killed while the watch was dead: offline after {took:?}");
-        // What the watch does not show is seen when a lease seems to be over, one lease later.
+        println!("killed while the watch was broken: offline after {took:?}");
+        // The missed heartbeats are read when a lease seems to have expired, one lease later.
         assert!(took <= 2 * LEASE + seconds(2), "{took:?}");
     });
 }
@@ -185,7 +185,7 @@ fn a_lease_that_somebody_deletes_is_no_death() {
         let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
             Api::namespaced(lab.user(), TENANT);
         let deleted = leases.delete("laptop", &Default::default()).await;
-        deleted.expect("it was there");
+        deleted.expect("the Lease is deleted");
         sleep(seconds(60)).await;
         assert_eq!(turns.all(), Vec::<String>::new());
     });
@@ -199,8 +199,8 @@ fn a_class_that_is_missing_is_said_and_healed() {
         let other = Patch::Merge(json!({ "spec": { "connectorClassName": "other" } }));
         let params = PatchParams::default();
         let patched = connectors.patch("laptop", &params, &other).await;
-        patched.expect("a change");
-        until(seconds(2), "it says so", || {
+        patched.expect("patch succeeds");
+        until(seconds(2), "the condition is set", || {
             lab.condition("laptop", "Accepted").reason == "ConnectorClassNotFound"
         })
         .await;
@@ -210,7 +210,7 @@ fn a_class_that_is_missing_is_said_and_healed() {
         let [one, two] = ["aa", "bb"].map(|it| it.repeat(32));
         let spec = json!({ "relays": ["https://relay.example.com"], "gateways": [two, one] });
         class(&lab.user(), "other", &spec).await;
-        until(seconds(2), "it is ready", || {
+        until(seconds(2), "the connector is ready", || {
             lab.condition("laptop", "Ready").status == "True"
         })
         .await;
@@ -233,9 +233,9 @@ fn a_session_that_no_gateway_has_is_offline_though_the_lease_is_renewed() {
         .await;
         let online = || lab.is_online("laptop");
         one.lose(&lab, "laptop");
-        throughout(seconds(20), "the other gateway has it", online).await;
+        throughout(seconds(20), "the other gateway has a session", online).await;
         two.lose(&lab, "laptop");
-        throughout(seconds(2), "it may be back in a moment", online).await;
+        throughout(seconds(2), "the session may come back shortly", online).await;
         let took = lab.offline("laptop", seconds(5)).await;
         println!(
             "lost by every gateway: offline after {:?}",

@@ -1,8 +1,9 @@
-//! Promise: wherever the operator or a gateway crashes while tunnels come, change and go, it converges
-//! to what it would have been without.
+//! Promise: wherever the operator or a gateway crashes while tunnels are created, changed and deleted, the
+//! result is the same as without the crash.
 //!
 //! A run is recorded first. Each of its effects, a write to the API server or a proof, is then a point at
-//! which the same world is run again with a crash before and after it.
+//! which the same scenario is repeated with a crash before and after it. which the same world is run again
+//! with a crash before and after it.
 
 use std::collections::BTreeMap;
 
@@ -18,24 +19,24 @@ use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, on_box, recorded_on_box, seconds, tunnel};
 use crate::operator::Operator;
 
-/// Who crashes.
+/// The process that crashes.
 #[derive(Clone, Copy, Debug)]
 enum Who {
     Operator,
     Gateway,
 }
 
-/// What is left in the end, without what differs from run to run by right.
+/// The final state, without what legitimately differs between runs.
 type End = BTreeMap<String, Vec<String>>;
 
-/// The effects of each, until the tunnels were as they should be.
+/// The number of effects of each, until the tunnels converged.
 #[derive(Clone, Copy, Debug)]
 struct Effects {
     operator: u64,
     gateway: u64,
 }
 
-/// One tunnel comes and stays, one comes and changes, one comes and goes.
+/// One tunnel is created and stays, one is changed, one is deleted.
 async fn story(lab: Lab, crash: Option<(Who, Crash)>) -> (End, Effects) {
     let operator = Operator::alone(&lab, "operator");
     let gateway = Gateway::start(&lab, 1);
@@ -55,9 +56,9 @@ async fn story(lab: Lab, crash: Option<(Who, Crash)>) -> (End, Effects) {
     let patch = Patch::Merge(changed());
     let params = PatchParams::default();
     let patched = proxies.patch("changes", &params, &patch).await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
     let deleted = proxies.delete("goes", &DeleteParams::default()).await;
-    deleted.expect("it is there");
+    deleted.expect("the tunnel is deleted");
     sleep(seconds(10)).await;
     let effects = Effects {
         operator: operator.component.effects(),
@@ -67,7 +68,7 @@ async fn story(lab: Lab, crash: Option<(Who, Crash)>) -> (End, Effects) {
     (end(&lab), effects)
 }
 
-/// Repointed, with a hostname of its own and another rule.
+/// With another backend, a custom hostname and another rule.
 fn changed() -> Value {
     let backends = json!([
         { "endpoint": "http://localhost:4000", "connector": { "name": "desktop" } },
@@ -81,7 +82,7 @@ fn changed() -> Value {
     }})
 }
 
-/// Every object but heartbeats, Events and definitions.
+/// Every object except heartbeats, Events and CRDs.
 fn end(lab: &Lab) -> End {
     let mut state = lab.cluster.state();
     state.retain(|name, _| {
@@ -92,7 +93,7 @@ fn end(lab: &Lab) -> End {
     state.into_iter().map(said).collect()
 }
 
-/// What an object is asked for, as far as it does not follow from UIDs, and what it says of itself.
+/// The spec and status of an object, except for values that follow from UIDs.
 fn said(object: &Value) -> Vec<String> {
     let backends = object.pointer("/spec/rules").cloned();
     let conditions = object.pointer("/status/conditions");

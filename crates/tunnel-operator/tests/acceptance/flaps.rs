@@ -1,5 +1,5 @@
-//! Promise: heartbeats that fail now and then, in any pattern within the bound, never make a connector
-//! flap; and one real change of it is one write.
+//! Promise: occasional heartbeat failures, in any pattern within the bound, never make a connector flap; and
+//! one real change is one write.
 
 use aplomb::telemetry::EventResult;
 use tokio::time::sleep;
@@ -10,7 +10,7 @@ use crate::operator::Operator;
 
 const CONNECTOR: &str = "aplomb-connector";
 
-/// What a day cost.
+/// The cost of a day.
 #[derive(Debug)]
 struct Day {
     failed: u64,
@@ -35,12 +35,12 @@ async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
         operator.passes(CONNECTOR),
     );
     sleep(seconds(hours * 3_600)).await;
-    let tally = agent.adversary.as_ref().expect("it has one").tally();
+    let tally = agent.adversary.as_ref().expect("the agent has an adversary").tally();
     let quiet = turns.all();
     assert!(lab.is_online("laptop"));
     agent.kill();
     lab.offline("laptop", seconds(lease + 2)).await;
-    assert_eq!(turns.all().len(), quiet.len() + 1, "one write per turn");
+    assert_eq!(turns.all().len(), quiet.len() + 1, "one write per transition");
     Day {
         failed: tally.failed,
         beats: tally.beats,
@@ -65,14 +65,14 @@ fn check(lease: u64, hours: u64, seed: u64) {
         it.passed,
         it.noise + it.passed,
     );
-    assert_eq!(it.writes, Vec::<String>::new(), "nothing real happened");
+    assert_eq!(it.writes, Vec::<String>::new(), "no real change happened");
     assert!(
         it.longest > 0.9 * lease as f64,
-        "the torment is real: {it:?}"
+        "the outages were long enough: {it:?}"
     );
-    assert!(it.failed > it.beats, "the torment is real: {it:?}");
+    assert!(it.failed > it.beats, "enough heartbeats failed: {it:?}");
     assert_eq!(it.passed, 0, "a heartbeat costs no pass: {it:?}");
-    // One look for each lease that was nearly over.
+    // One check for each lease that almost expired.
     let looks = (hours * 3_600 / lease * 4) as f64;
     assert!(it.passes <= looks, "{it:?}");
 }

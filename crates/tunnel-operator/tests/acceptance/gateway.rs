@@ -1,5 +1,5 @@
-//! A gateway: the real control side and the real request path, over a network that is a stand-in. A
-//! process of the world that can be crashed and frozen.
+//! A gateway: the real control side and the real request path, over a simulated network. A simulated process
+//! that can be crashed and frozen.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use tokio::time::sleep;
 use crate::lab::{Lab, NAMESPACE};
 use crate::net::{Line, Net};
 
-/// How often the stand-in looks whether a session was lost or found.
+/// How often the simulation checks whether a session was lost or restored.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A gateway, over all its lives.
+/// A gateway across restarts.
 pub struct Gateway {
     pub component: Component,
 }
 
 impl Gateway {
-    /// The gateway with this number.
+    /// Starts the gateway with this number.
     pub fn start(lab: &Lab, number: u8) -> Self {
         let net = lab.net.clone();
         let component = lab.cluster.start(&name(number), move |process| {
@@ -46,7 +46,7 @@ impl Gateway {
     }
 }
 
-/// What the gateway with this number is called.
+/// The name of the gateway with this number.
 pub fn name(number: u8) -> String {
     format!("gateway-{number}")
 }
@@ -55,7 +55,7 @@ async fn on_process(process: Process, life: Life) {
     live(process.plain_client(), life).await;
 }
 
-/// What a life of a gateway is given.
+/// Settings of one run of a gateway.
 pub struct Life {
     pub number: u8,
     pub net: Net,
@@ -63,7 +63,7 @@ pub struct Life {
     pub tasks: Tasks,
 }
 
-/// Serves until it is stopped.
+/// Runs until it is stopped.
 pub async fn live(client: kube::Client, life: Life) {
     let endpoint_id = format!("{:064x}", life.number);
     let place = ReplicaInfo {
@@ -111,7 +111,7 @@ pub async fn live(client: kube::Client, life: Life) {
     }
 }
 
-/// Tells the control side when a session was lost or found.
+/// Triggers the control side when a session is lost or restored.
 async fn watch(line: &Line, poke: &Trigger) {
     let mut last = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! Promise: a hostname has one owner, and no HTTPProxy takes it from another tenant: not through a second class,
-//! and not through another kind.
+//! Promise: a hostname has one owner, and no HTTPProxy can take it from another tenant: neither through a
+//! second class nor through another kind.
 
 use aplomb_api::gateway_api::HttpRoute;
 use aplomb_api::tunnel::{HttpProxy, canonical_hostname};
@@ -13,7 +13,7 @@ use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, tunnel, until};
 use crate::operator::Operator;
 
-/// Where another tenant is.
+/// The namespace of another tenant.
 const OTHER: &str = "other";
 /// The domain of a second class.
 const SECOND: &str = "second.example.org";
@@ -32,7 +32,7 @@ fn proxies(lab: &Lab) -> Api<HttpProxy> {
     Api::namespaced(lab.user(), TENANT)
 }
 
-/// Makes an HTTPProxy with these hostnames of its own.
+/// Creates an HTTPProxy with these custom hostnames.
 async fn ask_for(lab: &Lab, name: &str, hostnames: &[&str]) {
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
@@ -50,7 +50,7 @@ async fn edit(lab: &Lab, name: &str, spec: Value) {
     let patched = proxies(lab)
         .patch(name, &PatchParams::default(), &patch)
         .await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
 }
 
 fn claims(lab: &Lab) -> Vec<String> {
@@ -66,9 +66,9 @@ async fn is_refused(lab: &Lab, name: &str, reason: &str) {
     .await;
 }
 
-/// The hostname that `name` has under the domain of the second class.
+/// The platform hostname of `name` under the domain of the second class.
 async fn second(lab: &Lab, name: &str) -> String {
-    let proxy = proxies(lab).get(name).await.expect("it is there");
+    let proxy = proxies(lab).get(name).await.expect("the tunnel exists");
     canonical_hostname(&proxy.metadata.uid.expect("a UID"), SECOND)
 }
 
@@ -95,7 +95,7 @@ fn a_platform_hostname_under_a_second_class_cannot_be_taken() {
 fn a_claim_that_is_older_than_the_class_is_given_back() {
     on_box(1, |lab| async move {
         let (operator, _gateway, _agent) = begun(&lab).await;
-        // Nothing is known yet that would speak against it: no such UID, and no such class.
+        // No UID and no class exist yet that would reserve it.
         let wanted = canonical_hostname("a-uid-to-come", SECOND);
         ask_for(&lab, "early", &[&wanted]).await;
         lab.ready("early", seconds(5)).await;
@@ -104,14 +104,14 @@ fn a_claim_that_is_older_than_the_class_is_given_back() {
         is_refused(&lab, "early", "HostnameReserved").await;
         assert_eq!(claims(&lab), Vec::<String>::new());
         operator.component.crash();
-        throughout(seconds(30), "it stays refused", || {
+        throughout(seconds(30), "the hostname stays refused", || {
             lab.of_proxy("early", "Ready").reason == "HostnameReserved" && claims(&lab).is_empty()
         })
         .await;
     });
 }
 
-/// A Gateway that somebody wrote, in a namespace of its own, and its route.
+/// A Gateway that a user wrote, in its own namespace, and its route.
 async fn site(lab: &Lab, hostnames: &[&str]) -> Api<aplomb_api::gateway_api::Gateway> {
     let params = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(lab.user());
@@ -145,7 +145,7 @@ fn listeners(hostnames: &[&str]) -> Value {
     listeners.map(listener).collect()
 }
 
-/// What the status of that Gateway says of being programmed, and the listeners that are refused.
+/// The `Programmed` reason of that Gateway, and the listeners that are refused.
 fn site_status(lab: &Lab) -> (String, Vec<String>) {
     let server = lab.cluster.server();
     let stored = server.get("gateway.networking.k8s.io", "gateways", OTHER, "site");
@@ -177,7 +177,7 @@ fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
                 let patched = gateways
                     .patch("site", &PatchParams::default(), &patch)
                     .await;
-                patched.expect("it may change");
+                patched.expect("patch succeeds");
             }
             sleep(seconds(2)).await;
             ask_for(&lab, "web", &["site.example.com"]).await;
@@ -191,14 +191,14 @@ fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
             let said = lab.of_proxy("web", "HostnamesInUse");
             assert!(
                 !said.message.contains("site/"),
-                "another namespace: {said:?}"
+                "names an object of another namespace: {said:?}"
             );
             gateways
                 .delete("site", &Default::default())
                 .await
-                .expect("it was there");
+                .expect("the Gateway is deleted");
             let took = until(seconds(15), "it is free", || lab.is_ready("web")).await;
-            println!("ready {took:?} after the Gateway went");
+            println!("ready {took:?} after the Gateway was deleted");
         });
     }
 }
@@ -212,16 +212,16 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
         ask_for(&lab, "web", &["app.example.com"]).await;
         lab.ready("web", seconds(5)).await;
         let mut all = listeners(&["own.example.com", "app.example.com"]);
-        // Another mistake of the same Gateway does not hide it.
+        // Another error of the same Gateway does not hide it.
         let bare = json!({ "name": "bare", "port": 8080, "protocol": "HTTP" });
         all.as_array_mut().expect("a list").insert(0, bare);
         let patch = json!({ "spec": { "listeners": all } });
         let patched = gateways
             .patch("site", &PatchParams::default(), &Patch::Merge(patch))
             .await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         let refused = ("HostnameInUse".to_owned(), vec!["http-1".to_owned()]);
-        until(seconds(5), "its status says so", || {
+        until(seconds(5), "the status reports it", || {
             site_status(&lab) == refused
         })
         .await;
@@ -233,7 +233,7 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
         proxies(&lab)
             .delete("web", &Default::default())
             .await
-            .expect("it was there");
+            .expect("the tunnel is deleted");
         until(seconds(15), "it is free", || {
             site_status(&lab).0 == "Pending"
         })
@@ -241,14 +241,14 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
     });
 }
 
-/// An owner reference hides no Gateway, and removing it later makes none that came first.
+/// An owner reference does not exempt a Gateway, and removing it later does not make it the first owner.
 #[test]
 fn a_gateway_that_loses_its_owner_takes_no_hostname() {
     on_box(1, |lab| async move {
         let _all = begun(&lab).await;
         tunnel(&lab.user(), "decoy", "laptop").await;
         lab.ready("decoy", seconds(5)).await;
-        let decoy = proxies(&lab).get("decoy").await.expect("it is there");
+        let decoy = proxies(&lab).get("decoy").await.expect("the tunnel exists");
         let owner = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "name": "decoy",
             "uid": decoy.metadata.uid, "controller": true,
@@ -269,7 +269,7 @@ fn a_gateway_that_loses_its_owner_takes_no_hostname() {
         let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [] } }));
         let params = PatchParams::default();
         let patched = gateways.patch("site", &params, &patch).await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         throughout(seconds(30), "the hostname changes hands", || {
             lab.is_ready("web") == before
         })
@@ -277,12 +277,12 @@ fn a_gateway_that_loses_its_owner_takes_no_hostname() {
     });
 }
 
-/// Makes the route of that Gateway name this hostname.
+/// Sets this hostname on the route of that Gateway.
 async fn route_names(lab: &Lab, hostname: &str) {
     let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
     let patch = Patch::Merge(json!({ "spec": { "hostnames": [hostname] } }));
     let patched = routes.patch("site", &PatchParams::default(), &patch).await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
     sleep(seconds(2)).await;
 }
 
@@ -293,14 +293,14 @@ fn a_hostname_is_free_when_the_gateway_of_its_wildcard_goes() {
         let gateways = site(&lab, &["*.example.com"]).await;
         route_names(&lab, "shop.example.com").await;
         ask_for(&lab, "shop", &["shop.example.com"]).await;
-        // No proof comes soon.
+        // With a long interval, so that no proof is due soon.
         edit(&lab, "shop", json!({ "proofInterval": "1h" })).await;
         is_refused(&lab, "shop", "HostnameInUse").await;
         sleep(seconds(5)).await;
         gateways
             .delete("site", &Default::default())
             .await
-            .expect("it was there");
+            .expect("the Gateway is deleted");
         until(seconds(15), "it is free", || lab.is_ready("shop")).await;
     });
 }
@@ -313,7 +313,7 @@ fn a_route_under_a_wildcard_has_the_hostnames_that_it_names() {
         route_names(&lab, "shop.example.com").await;
         ask_for(&lab, "shop", &["shop.example.com"]).await;
         is_refused(&lab, "shop", "HostnameInUse").await;
-        // What nobody names is nobody's.
+        // A hostname that no Gateway names is free.
         ask_for(&lab, "app", &["app.example.com"]).await;
         lab.ready("app", seconds(5)).await;
     });

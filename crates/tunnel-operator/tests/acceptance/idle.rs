@@ -1,4 +1,4 @@
-//! Promise: a tunnel that works costs nothing but heartbeats, and its whole life at most ten writes.
+//! Promise: an idle tunnel causes only heartbeats, and at most ten writes from creation to deletion.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -15,13 +15,13 @@ use crate::gateway::Gateway;
 use crate::lab::{Lab, TENANT, on_box, seconds, tunnel, until};
 use crate::operator::Operator;
 
-/// How many writes a tunnel may cost from its creation to its end.
+/// Maximum writes of a tunnel from creation to deletion.
 const MOST: usize = 10;
 
 /// Gateways renew every five seconds, or a little sooner.
 const BEAT: Duration = Duration::from_secs(4);
 
-/// Everything that carries traffic.
+/// All components that carry traffic.
 struct Running {
     operator: Operator,
     _gateways: Vec<Gateway>,
@@ -38,7 +38,7 @@ async fn running(lab: &Lab, gateways: u8) -> Running {
     running
 }
 
-/// What was written from now on, heartbeats apart.
+/// The writes from now on, except heartbeats.
 fn writes(lab: &Lab) -> Arc<Mutex<Vec<String>>> {
     let all: Arc<Mutex<Vec<String>>> = Arc::default();
     let (told, beats) = (all.clone(), Mutex::new(BTreeMap::new()));
@@ -49,7 +49,7 @@ fn writes(lab: &Lab) -> Arc<Mutex<Vec<String>>> {
             return;
         }
         if resource == "gatewayreplicas" {
-            // A heartbeat carries what there is to say; only what cannot wait for one is more.
+            // A heartbeat also carries changes; only those that cannot wait for one are additional writes.
             let before = beats.lock().unwrap().insert(name, Instant::now());
             if before.is_none_or(|before| before.elapsed() > BEAT) {
                 return;
@@ -60,7 +60,7 @@ fn writes(lab: &Lab) -> Arc<Mutex<Vec<String>>> {
     all
 }
 
-/// A write in words.
+/// A short description of a write.
 fn written(change: &Change) -> String {
     let verb = match (&change.old, &change.new) {
         (None, _) => "create",
@@ -112,16 +112,16 @@ fn a_tunnel_costs_at_most_ten_writes_in_its_life() {
         sleep(seconds(60)).await;
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("web", &DeleteParams::default()).await;
-        deleted.expect("it is there");
+        deleted.expect("the tunnel is deleted");
         let gone = || {
             lab.cluster
                 .server()
                 .list("gateway.networking.k8s.io", "gateways")
         };
-        until(seconds(30), "its children go", || gone().is_empty()).await;
+        until(seconds(30), "its children are deleted", || gone().is_empty()).await;
         sleep(seconds(60)).await;
         let mut all = written.lock().unwrap().clone();
-        // What the user and the garbage collector did is not ours.
+        // Writes of the user and the garbage collector do not count.
         all.retain(|it| !it.starts_with("delete") && it != "create httpproxies/web");
         let mut counted = BTreeMap::<String, usize>::new();
         for what in &all {

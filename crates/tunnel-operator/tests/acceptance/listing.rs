@@ -1,4 +1,4 @@
-//! Promise: a tunnel that a gateway leaves out is not programmed, however many it leaves out.
+//! Promise: a tunnel that a gateway omits is not programmed, however many routes it omits.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ fn a_tunnel_beyond_the_first_512_that_are_left_out_is_not_programmed() {
                 "ReportIncomplete",
             ),
             (json!({ "relays": [] }), "Programmed"),
-            // An older gateway ends its list there.
+            // An older gateway truncates its list there.
             (json!({}), "ReportIncomplete"),
         ] {
             let mut words = json!({ "applied": applied, "quarantined": first });

@@ -1,5 +1,5 @@
-//! The network of a world: agents by their key, gateways by their address, and nothing in between but a
-//! little time. What goes over iroh and TCP in the cluster goes through here on the box.
+//! A simulated network: agents by key, gateways by address, and a small delay between them. It replaces iroh
+//! and TCP.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,15 +21,15 @@ use http_body_util::BodyExt;
 use iroh_base::SecretKey;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// From one end to the other.
+/// Delay of one direction.
 const TRIP: Duration = Duration::from_millis(1);
-/// How long a session may be down until it is lost.
+/// How long a session may be down before it counts as lost.
 const LOST: Duration = Duration::from_secs(1);
 
-/// What gets no answer at all at an address.
+/// Addresses that do not respond at all.
 pub const DEAD: &str = "203.0.113.7:";
 
-/// Who can be reached, and how.
+/// The endpoints and their state.
 #[derive(Clone, Default)]
 pub struct Net(Arc<Mutex<Ends>>);
 
@@ -37,9 +37,9 @@ pub struct Net(Arc<Mutex<Ends>>);
 struct Ends {
     agents: BTreeMap<String, AgentEnd>,
     gateways: BTreeMap<String, Arc<ProxyServer>>,
-    /// How much further away agents are than the rest.
+    /// Additional delay to agents.
     far: Duration,
-    /// Until when gateways do not get round to answering.
+    /// Until when gateways do not respond.
     busy: Option<Instant>,
 }
 
@@ -47,11 +47,11 @@ struct AgentEnd {
     key: SecretKey,
     connector: ConnectorId,
     session: String,
-    /// Since when it does not answer.
+    /// Since when it does not respond.
     down: Option<Instant>,
 }
 
-/// The key of the agent of a connector.
+/// The key of a connector's agent.
 pub fn key_of(connector: &str) -> SecretKey {
     let mut bytes = [7; 32];
     for (byte, letter) in bytes.iter_mut().zip(connector.bytes()) {
@@ -65,7 +65,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 impl Net {
-    /// An agent is there from now on.
+    /// Adds an agent.
     pub fn agent(&self, name: &str, connector: ConnectorId, session: &str) {
         let key = key_of(name);
         let id = hex(key.public().as_bytes());
@@ -78,7 +78,7 @@ impl Net {
         self.0.lock().unwrap().agents.insert(id, end);
     }
 
-    /// An agent can be reached, or not.
+    /// Makes an agent reachable or unreachable.
     pub fn reach(&self, connector: &str, up: bool) {
         let id = hex(key_of(connector).public().as_bytes());
         let mut ends = self.0.lock().unwrap();
@@ -87,12 +87,12 @@ impl Net {
         }
     }
 
-    /// Agents are so far away.
+    /// Sets the additional delay to agents.
     pub fn far(&self, trip: Duration) {
         self.0.lock().unwrap().far = trip;
     }
 
-    /// Gateways answer nothing for so long, and then everything.
+    /// Delays every response of gateways by this time.
     pub fn busy(&self, time: Duration) {
         self.0.lock().unwrap().busy = Some(Instant::now() + time);
     }
@@ -104,14 +104,14 @@ impl Net {
         }
     }
 
-    /// A gateway is there until what is returned is dropped.
+    /// Adds a gateway until the returned value is dropped.
     pub fn gateway(&self, listen: &str, server: Arc<ProxyServer>) -> Listening {
         let mut ends = self.0.lock().unwrap();
         ends.gateways.insert(listen.to_owned(), server);
         Listening(self.clone(), listen.to_owned())
     }
 
-    /// What a gateway with this endpoint id dials with.
+    /// The dialer of the gateway with this endpoint id.
     pub fn dialer(&self, gateway: &str) -> Arc<Line> {
         Arc::new(Line {
             net: self.clone(),
@@ -153,7 +153,7 @@ impl Net {
     }
 }
 
-/// Holds a place in the network.
+/// The registration of a gateway in the network.
 pub struct Listening(Net, String);
 
 impl Drop for Listening {
@@ -162,7 +162,7 @@ impl Drop for Listening {
     }
 }
 
-/// The way of one gateway to agents.
+/// The connections from one gateway to agents.
 pub struct Line {
     net: Net,
     gateway: String,
@@ -212,7 +212,7 @@ impl OriginDialer for Line {
                 OriginAddress::Connector(target) => {
                     let signed = self.net.sign(&target.id, &self.gateway, statement);
                     if matches!(signed, Err(DialError::Offline)) {
-                        // A real session may come back for as long as the request waits.
+                        // A real session may come back while the request waits.
                         sleep_until(until).await;
                     }
                     signed

@@ -1,5 +1,5 @@
-//! Promise: a backend in a private network is closed until its class opens the network, and the tunnel's
-//! status says what to ask for.
+//! Promise: a backend in a private network is refused until its class permits the network, and the tunnel's
+//! status tells the user how to get it permitted.
 
 use aplomb_api::tunnel::{ConnectorClass, HttpProxy};
 use kube::Api;
@@ -34,7 +34,7 @@ async fn open(lab: &Lab, class: &str, networks: Value) {
 
 fn closed(lab: &Lab, name: &str, class: &str) -> bool {
     let ready = lab.of_proxy(name, "Ready");
-    // Not one of those that page the platform team.
+    // Not one of the reasons that alert the platform team.
     ready.status == "False"
         && ready.reason == "OriginUnreachable"
         && lab.of_proxy(name, "OriginReachable").message == ready.message
@@ -57,7 +57,7 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
         lab.ready("public", seconds(10)).await;
         until(
             seconds(10),
-            "the status of each says what is closed",
+            "the status of each names its refused backend",
             || {
                 closed(&lab, "web", "inside")
                     && closed(&lab, "other", "aplomb")
@@ -68,21 +68,21 @@ fn a_private_network_is_closed_until_the_class_opens_it() {
         .await;
         open(&lab, "inside", json!(["10.7.0.0/16"])).await;
         lab.ready("web", seconds(15)).await;
-        throughout(seconds(20), "nothing else is opened", || {
+        throughout(seconds(20), "no other backend is permitted", || {
             closed(&lab, "other", "aplomb") && closed(&lab, "kubelet", "inside")
         })
         .await;
         open(&lab, "inside", json!(["10.7.0.5/32"])).await;
         lab.ready("kubelet", seconds(15)).await;
         open(&lab, "inside", json!(null)).await;
-        until(seconds(15), "it is closed again", || {
+        until(seconds(15), "the backend is refused again", || {
             closed(&lab, "web", "inside")
         })
         .await;
     });
 }
 
-/// However rarely it is proven.
+/// Also with a long proof interval.
 #[test]
 fn a_network_that_is_opened_is_noticed_at_once() {
     on_box(1, |lab| async move {
@@ -93,8 +93,8 @@ fn a_network_that_is_opened_is_noticed_at_once() {
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "proofInterval": "1h" } }));
         let patched = proxies.patch("web", &PatchParams::default(), &patch).await;
-        patched.expect("it may change");
-        throughout(seconds(60), "it is closed", || {
+        patched.expect("patch succeeds");
+        throughout(seconds(60), "the backend is refused", || {
             lab.of_proxy("web", "Ready").status != "True"
         })
         .await;
@@ -115,7 +115,7 @@ fn a_backend_that_does_not_answer_is_not_blamed_on_the_gateway() {
         let patched = proxies
             .patch("quick", &PatchParams::default(), &patch)
             .await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         for name in ["web", "quick"] {
             let ready = || lab.of_proxy(name, "Ready");
             let named = || {

@@ -1,4 +1,4 @@
-//! A replica of the operator: a process of the world that can be crashed and frozen.
+//! A replica of the operator: a simulated process that can be crashed and frozen.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use kube::Client;
 use crate::lab::{Lab, NAMESPACE};
 use crate::net::Net;
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics, across restarts.
 pub struct Operator {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -26,8 +26,7 @@ impl Operator {
         Self::with(lab, name, true)
     }
 
-    /// The same without leader election, for runs in which the leader's own lease would be most of the
-    /// work.
+    /// The same without leader election, for runs in which the leader's own lease would dominate the work.
     pub fn alone(lab: &Lab, name: &str) -> Self {
         Self::with(lab, name, false)
     }
@@ -59,7 +58,7 @@ impl Operator {
         }
     }
 
-    /// Passes of a controller so far.
+    /// Reconciles of a controller so far.
     pub fn passes(&self, controller: &str) -> f64 {
         let metrics = self.telemetry.text();
         let total = metrics.lines().filter(|line| {
@@ -87,7 +86,7 @@ pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Tu
         .expect("it runs until it is stopped");
 }
 
-/// Asks through the network; each question is an effect of the process.
+/// Sends probes through the simulated network; each one is an effect of the process.
 struct Effects(Process, Net);
 
 impl ProbeClient for Effects {

@@ -1,5 +1,5 @@
-//! Operator, gateway and agent together, on the box in virtual time or before a real kube-apiserver in
-//! real time: what is shown on one is shown on the other. Only the network between them is a stand-in.
+//! Operator, gateway and agent together, on the box in virtual time or on a real kube-apiserver in real time,
+//! so that both run the same scenarios. Only the network between them is simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::lab::{self, Lab, install};
 use crate::net::Net;
 use crate::{agent, gateway, operator};
 
-/// Everything that makes tunnels work.
+/// All components of working tunnels.
 #[derive(Clone)]
 pub struct Plant {
-    /// Somebody else's client, which meets no faults.
+    /// A user's client, without injected faults.
     pub user: Client,
-    /// What the operator meets on its way to the server.
+    /// Faults injected into the operator's requests.
     pub faults: Faults,
-    /// What the operator was answered.
+    /// The responses to the operator.
     pub answers: Answers,
     operator: Client,
     others: Client,
@@ -44,7 +44,7 @@ impl Plant {
         }
     }
 
-    /// Runs all of it beside `scenario`. A `careless` operator takes conflicts for failures.
+    /// Runs all components concurrently with `scenario`. A `careless` operator treats conflicts as failures.
     pub async fn beside<T>(&self, careless: bool, scenario: impl Future<Output = T>) -> T {
         let parts = TunnelDeps {
             ask: Arc::new(self.net.clone()),
@@ -110,11 +110,11 @@ where
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime can be made");
+        .expect("the runtime starts");
     runtime.block_on(async {
         let plane = ControlPlane::start(Options::with_garbage_collection()).await;
         let plane = plane.expect("the control plane starts");
-        let user = plane.client().await.expect("it has a client");
+        let user = plane.client().await.expect("the control plane has a client");
         install(&user).await;
         let faults = Faults::new("operator", &Trace::new());
         let client = faults.plain_client(&user);

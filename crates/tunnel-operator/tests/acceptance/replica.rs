@@ -1,5 +1,4 @@
-//! The record of a gateway, kept by a stand-in: it renews it and writes what a test tells it to. It serves
-//! nothing.
+//! A fake gateway that only maintains its record: it renews it and writes what a test sets.
 
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use crate::net::hex;
 
 const LEASE: u64 = 15;
 
-/// A gateway that says it is there.
+/// A fake gateway that is alive.
 pub struct Replica {
     pub component: Component,
     words: watch::Sender<Value>,
@@ -31,20 +30,20 @@ impl Replica {
         Self { component, words }
     }
 
-    /// Has no session to this connector from now on.
+    /// Reports no session to this connector from now on.
     pub fn lose(&self, lab: &Lab, connector: &str) {
         let details = lab.connector(connector).connection_details;
-        let session = details.expect("it is registered").session;
+        let session = details.expect("the agent is registered").session;
         let lost = json!([{ "namespace": "default", "name": connector, "session": session }]);
         self.say(json!({ "lost": lost }));
     }
 
-    /// Has sessions to all.
+    /// Reports sessions to all connectors.
     pub fn find(&self) {
         self.say(json!({}));
     }
 
-    /// Has these fields in its record from now on.
+    /// Sets these fields in its record from now on.
     pub fn say(&self, words: Value) {
         self.words.send_replace(words);
     }
@@ -70,7 +69,7 @@ async fn live(process: Process, mut words: watch::Receiver<Value>) {
         let spec = record["spec"].as_object_mut().expect("an object");
         spec.extend(told.as_object().expect("fields").clone());
         let written = replicas.patch(&name, &params, &Patch::Apply(record)).await;
-        written.expect("it may write its record");
+        written.expect("the record is written");
         let pause = Duration::from_secs(LEASE / 3);
         drop(timeout(pause, words.changed()).await);
     }

@@ -1,5 +1,5 @@
-//! Promise: against a rival that keeps writing the fields of the children, the operator holds on to what
-//! is its own, lets be what is not, and has won within two seconds of the rival's last write.
+//! Promise: against another writer that keeps changing fields of the children, the operator restores its own
+//! fields, leaves the others unchanged, and has converged within two seconds of the last foreign write.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::plant::{Plant, on_box, on_real};
 
 /// Fifty times a second.
 const EVERY: Duration = Duration::from_millis(20);
-/// The rival's own.
-const NOTE: &str = "example.com/rival";
+/// The annotation of the other writer.
+const NOTE: &str = "example.com/other-writer";
 
-/// What a rival cost.
+/// The cost of the contest.
 #[derive(Debug)]
 struct Duel {
     writes: u64,
     conflicts: usize,
-    /// From the rival's last write until all is as it should be.
+    /// From the last foreign write until all fields are restored.
     converged: Duration,
 }
 
-/// The parts of the children that are the operator's.
+/// The operator's fields of the children.
 #[derive(Clone, Debug, PartialEq)]
 struct Ours {
     listeners: Value,
@@ -55,8 +55,8 @@ where
         + Serialize
         + std::fmt::Debug,
 {
-    let object = api::<K>(client).get("web").await.expect("it is there");
-    serde_json::to_value(object).expect("it is JSON")
+    let object = api::<K>(client).get("web").await.expect("the object exists");
+    serde_json::to_value(object).expect("the object is JSON")
 }
 
 async fn ours(client: &Client) -> Ours {
@@ -73,14 +73,14 @@ async fn ours(client: &Client) -> Ours {
     }
 }
 
-/// One write of the rival: a field of ours, and one of its own.
+/// One foreign write: a field of the operator, and one of its own.
 async fn meddle(client: &Client, wanted: &Ours, number: u64) {
     let mark = json!({ "annotations": { NOTE: number.to_string() } });
     let params = PatchParams {
-        field_manager: Some("rival".to_owned()),
+        field_manager: Some("other-writer".to_owned()),
         ..PatchParams::default()
     };
-    let elsewhere = format!("rival-{number}.example.com");
+    let elsewhere = format!("other-{number}.example.com");
     let written = match number % 3 {
         0 => {
             let mut listeners = wanted.listeners.clone();
@@ -105,7 +105,7 @@ async fn meddle(client: &Client, wanted: &Ours, number: u64) {
             patched.map(drop)
         }
     };
-    written.expect("the rival meets no faults");
+    written.expect("the other writer gets no injected faults");
 }
 
 /// As many writes as fit into `time`.
@@ -131,7 +131,7 @@ async fn duel(plant: Plant, time: Duration) -> Duel {
         }
         let converged = ended.elapsed();
         sleep(seconds(2)).await;
-        assert_eq!(ours(&user).await, wanted, "and it stays");
+        assert_eq!(ours(&user).await, wanted, "the fields stay restored");
         left_alone(&user, writes).await;
         (writes, converged)
     };
@@ -143,7 +143,7 @@ async fn duel(plant: Plant, time: Duration) -> Duel {
     }
 }
 
-/// The rival's own fields are as it left them.
+/// The other writer's own fields are unchanged.
 async fn left_alone(user: &Client, writes: u64) {
     let objects = [
         read::<Gateway>(user).await,
@@ -160,14 +160,14 @@ async fn left_alone(user: &Client, writes: u64) {
 
 async fn is_ready(user: &Client) -> bool {
     let proxy = api::<HttpProxy>(user).get("web").await;
-    let status = proxy.expect("it is there").status.unwrap_or_default();
+    let status = proxy.expect("the tunnel exists").status.unwrap_or_default();
     let mut conditions = status.conditions.iter();
     conditions.any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
 fn show(duel: &Duel) {
     println!(
-        "a rival with {} writes: {} conflicts, as it should be {:.3} s after its last",
+        "another writer with {} writes: {} conflicts, restored {:.3} s after the last",
         duel.writes,
         duel.conflicts,
         duel.converged.as_secs_f64()

@@ -1,5 +1,5 @@
-//! Promise: what belongs to nobody goes: claims without a claimant in seconds, records of dead gateways
-//! when people had time to see them; and nothing that belongs to somebody goes.
+//! Promise: orphaned objects are deleted: claims without a claimant within seconds, and records of dead
+//! gateways after users had time to see them. Other objects are kept.
 
 use aplomb_api::tunnel::{GatewayReplica, HostnameClaim, HttpProxy};
 use kube::api::{DeleteParams, PostParams};
@@ -26,7 +26,7 @@ async fn claim(lab: &Lab, hostname: &str, name: &str, uid: &str) {
     });
     let claim = serde_json::from_value(claim).expect("a claim");
     let made = claims.create(&PostParams::default(), &claim).await;
-    made.expect("nobody has it");
+    made.expect("the hostname is free");
 }
 
 async fn proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
@@ -57,19 +57,19 @@ fn a_claim_goes_with_its_claimant_and_not_before() {
         assert!(is_there(&lab, "kept.example.com") && is_there(&lab, "gone.example.com"));
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("gone", &DeleteParams::default()).await;
-        deleted.expect("it was there");
-        let took = until(seconds(5), "its claim goes", || {
+        deleted.expect("the tunnel is deleted");
+        let took = until(seconds(5), "its claim is deleted", || {
             !is_there(&lab, "gone.example.com")
         })
         .await;
-        println!("a claim is swept {took:?} after its claimant went");
-        // One that was left behind while nobody looked, and one of a namesake that came since.
+        println!("a claim is swept {took:?} after its claimant was deleted");
+        // One whose deletion the operator did not see, and one of a new object with the same name.
         operator.component.freeze();
         claim(&lab, "void.example.com", "void", "0f").await;
         claim(&lab, "other.example.com", "kept", "0f").await;
         sleep(seconds(60)).await;
         operator.component.thaw();
-        until(seconds(60), "void claims go", || {
+        until(seconds(60), "orphaned claims are deleted", || {
             !is_there(&lab, "void.example.com") && !is_there(&lab, "other.example.com")
         })
         .await;
@@ -91,7 +91,7 @@ fn the_record_of_a_dead_gateway_goes_when_it_was_dead_for_long() {
         sleep(seconds(3_600)).await;
         dead.component.freeze();
         sleep(seconds(600)).await;
-        assert_eq!(names().await, ["alive", "dead"], "people may see it");
+        assert_eq!(names().await, ["alive", "dead"], "the dead gateway is still visible");
         sleep(seconds(30)).await;
         assert_eq!(names().await, ["alive"]);
         sleep(seconds(3_600)).await;

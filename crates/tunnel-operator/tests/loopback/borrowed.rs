@@ -1,5 +1,5 @@
-//! Connectors whose details were copied from another Connector: its agent serves nothing for them, its tunnel
-//! is not disturbed, and both sides can read what happened.
+//! Connectors whose details were copied from another Connector: the other agent refuses them, its own tunnel
+//! is not affected, and both sides report the cause.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::service::{Service, echoes, get, upgrade};
 
 const SECRET: &str = "private";
 
-/// A tunnel that is proven, with an upgraded connection that is open.
+/// A proven tunnel with an open upgraded connection.
 struct Victim {
     lab: Lab,
     agent: Agent,
@@ -39,7 +39,7 @@ impl Victim {
         }
     }
 
-    /// That its tunnel works as before: new requests, open connections, and Ready.
+    /// Asserts that its tunnel works as before: new requests, open connections, and Ready.
     async fn is_undisturbed(&mut self) {
         let got = get(self.lab.listener, &hostname("web")).await;
         assert_eq!(got.status, 200, "{got:?}");
@@ -51,7 +51,7 @@ impl Victim {
         );
     }
 
-    /// That a tunnel to it by way of another Connector is refused and publishes nothing.
+    /// Asserts that a tunnel to it through another Connector is refused and does not serve.
     async fn is_not_published(&mut self, namespace: &str, tunnel: &str, connector: &str) {
         let ready = self.lab.ready(namespace, tunnel, "ProofRefused").await;
         let refused = format!("the agent with the key of Connector {connector:?} rejects it");
@@ -88,7 +88,7 @@ async fn copied_details_publish_nothing_under_any_other_name() {
         victim.is_not_published(namespace, &tunnel, name).await;
     }
     let lines = victim.agent.events("refused");
-    assert_eq!(lines.len(), 1, "one line for all of it: {lines:?}");
+    assert_eq!(lines.len(), 1, "one event for all of them: {lines:?}");
     let line = lines[0]["message"].as_str().unwrap();
     assert!(line.contains("\"mallory\""), "{line}");
 }
@@ -98,13 +98,13 @@ async fn a_tunnel_that_worked_is_refused_once_its_connector_borrows_details() {
     let mut victim = Victim::start().await;
     let address = victim.service.address;
     let lab = &victim.lab;
-    // What both agents call by this address is on two machines elsewhere.
+    // In production, this address refers to a different machine for each agent.
     let agent = lab.agent(MALLORY, "laptop", 2, &[&address.to_string()]);
     lab.tunnel(MALLORY, "theft", &backend(address, "laptop"))
         .await;
     lab.ready(MALLORY, "theft", "Proven").await;
     lab.copy(MALLORY, "laptop", &victim.details).await;
-    let ended = agent.ended().await.expect_err("it was replaced");
+    let ended = agent.ended().await.expect_err("the agent was replaced");
     assert!(ended.to_string().contains("was taken over"), "{ended}");
     victim.is_not_published(MALLORY, "theft", "laptop").await;
 }
@@ -126,14 +126,14 @@ async fn a_recreated_connector_is_served_once_its_agent_registers_again() {
         .unwrap();
     lab.connector(VICTIM, "laptop").await;
     lab.copy(VICTIM, "laptop", &details).await;
-    let ended = agent.ended().await.expect_err("its Connector is gone");
+    let ended = agent.ended().await.expect_err("its Connector was deleted");
     assert!(ended.to_string().contains("was deleted"), "{ended}");
     let got = get(lab.listener, &hostname("web")).await;
     assert_ne!(got.status, 200, "{got:?}");
     let address = service.address.to_string();
     let mut agent = lab.agent(VICTIM, "laptop", 1, &[&address]);
     let served = async || get(lab.listener, &hostname("web")).await.status == 200;
-    crate::lab::until("it is served again", async || served().await.then_some(())).await;
+    crate::lab::until("the tunnel is served again", async || served().await.then_some(())).await;
     lab.ready(VICTIM, "web", "Proven").await;
     sleep(Duration::from_millis(500)).await;
     assert!(agent.events("refused").is_empty());

@@ -1,5 +1,5 @@
-//! Tunnels to services that their agent was not started to expose: the status has the flag to add, and the
-//! public learns no address.
+//! Tunnels to services that their agent does not expose: the status names the missing flag, and public
+//! responses do not reveal the address.
 
 use aplomb_tunnel_agent::ExposedTarget;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ fn https(host: &str) -> Value {
     })
 }
 
-/// Waits until the conditions of a tunnel have the flag that its agent lacks.
+/// Waits until the conditions of a tunnel name the flag that its agent lacks.
 async fn names_the_flag(lab: &Lab, tunnel: &str, target: &str) {
     let ready = lab.ready(VICTIM, tunnel, "OriginNotExposed").await;
     let expected = format!(
@@ -23,14 +23,14 @@ async fn names_the_flag(lab: &Lab, tunnel: &str, target: &str) {
     );
     assert_eq!(format!("{}: {}", ready.reason, ready.message), expected);
     let origin = lab.condition(VICTIM, tunnel, "OriginReachable").await;
-    let origin = origin.expect("it is there");
+    let origin = origin.expect("the condition is set");
     assert_eq!(
         (origin.status, origin.message),
         ("False".to_owned(), ready.message)
     );
     assert!(
         target.parse::<ExposedTarget>().is_ok(),
-        "--expose takes {target}"
+        "--expose accepts {target}"
     );
 }
 

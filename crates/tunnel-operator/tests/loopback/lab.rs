@@ -1,4 +1,4 @@
-//! A cluster with operator and gateway, and agents that are started when a test wants them.
+//! A cluster with operator and gateway, and agents that tests start.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -23,9 +23,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 const SYSTEM: &str = "aplomb-system";
-/// Whose services are private.
+/// The namespace with private services.
 pub const VICTIM: &str = "team-a";
-/// Who reads a Connector there.
+/// The namespace of a tenant who can read a Connector there.
 pub const MALLORY: &str = "mallory";
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOPBACK: SocketAddr =
@@ -105,7 +105,7 @@ impl Lab {
         }
     }
 
-    /// Makes a Connector without an agent.
+    /// Creates a Connector without an agent.
     pub async fn connector(&self, namespace: &str, name: &str) {
         let connector = object("Connector", name, &json!({}));
         let connector = serde_json::from_value(connector).unwrap();
@@ -122,7 +122,7 @@ impl Lab {
         json!(connector.status.unwrap().connection_details)
     }
 
-    /// Writes such details into a Connector.
+    /// Writes these details into a Connector.
     pub async fn copy(&self, namespace: &str, name: &str, details: &Value) {
         let status = json!({ "status": { "connectionDetails": details } });
         let connectors = self.connectors(namespace);
@@ -133,7 +133,7 @@ impl Lab {
             .unwrap();
     }
 
-    /// Makes an HTTPProxy under the hostname `NAME.example.com` whose one rule has this backend.
+    /// Creates an HTTPProxy with the hostname `NAME.example.com` and one rule with this backend.
     pub async fn tunnel(&self, namespace: &str, name: &str, backend: &Value) {
         let spec = json!({
             "hostnames": [hostname(name)],
@@ -191,7 +191,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The events of this name so far, as programs read them.
+    /// The events of this name so far, as JSON.
     pub fn events(&mut self, event: &str) -> Vec<Value> {
         let mut all = Vec::new();
         while let Ok(event) = self.received.try_recv() {
@@ -217,12 +217,12 @@ pub fn hostname(name: &str) -> String {
     format!("{name}.example.com")
 }
 
-/// A backend that the agent of a Connector dials.
+/// A backend behind the agent of a Connector.
 pub fn backend(endpoint: impl std::fmt::Display, connector: &str) -> Value {
     json!({ "endpoint": format!("http://{endpoint}"), "connector": { "name": connector } })
 }
 
-/// Waits until something is there.
+/// Waits until `look` returns a value.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
@@ -240,7 +240,7 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Makes the namespaces and the definitions.
+/// Creates the namespaces and the CRDs.
 async fn install(client: &Client) {
     let params = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(client.clone());

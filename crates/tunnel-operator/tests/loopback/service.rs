@@ -1,4 +1,4 @@
-//! A private service, and a client of the public listener. Both write HTTP/1.1 by hand, so that an upgraded
+//! A private service, and a client of the public listener. Both write HTTP/1.1 directly, so that an upgraded
 //! connection is plain bytes.
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A service that answers every request with its text, and echoes after an upgrade.
+/// A service that responds to every request with its text, and echoes after an upgrade.
 pub struct Service {
     pub address: SocketAddr,
     _serving: TaskHandle<()>,
@@ -52,7 +52,7 @@ async fn serve(mut stream: TcpStream, text: &str) -> Option<()> {
     }
 }
 
-/// Everything up to the end of a head, and not a byte beyond.
+/// Reads to the end of a head, and no byte beyond it.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -61,7 +61,7 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// What the public got.
+/// The public response.
 #[derive(Debug)]
 pub struct Got {
     pub status: u16,
@@ -70,7 +70,7 @@ pub struct Got {
 }
 
 impl Got {
-    /// Whether the gateway itself answered with this word.
+    /// Whether the gateway itself responded with this reason.
     pub fn is(&self, status: u16, word: &str) -> bool {
         let word = format!("x-aplomb-reason: {word}\r\n");
         self.status == status && self.text.contains(&word)
@@ -82,7 +82,7 @@ fn status(head: &str) -> u16 {
     code.parse().unwrap_or_default()
 }
 
-/// Asks for `/` under a hostname.
+/// Requests `/` with a hostname.
 pub async fn get(listener: SocketAddr, hostname: &str) -> Got {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
@@ -98,7 +98,7 @@ pub async fn get(listener: SocketAddr, hostname: &str) -> Got {
     timeout(PATIENCE, asked).await.expect("an answer in time")
 }
 
-/// An upgraded connection, or what was answered instead.
+/// An upgraded connection, or the response instead of it.
 pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, Got> {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
@@ -116,7 +116,7 @@ pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, 
     timeout(PATIENCE, asked).await.expect("an answer in time")
 }
 
-/// Whether what is sent over an upgraded connection comes back.
+/// Whether an upgraded connection echoes.
 pub async fn echoes(stream: &mut TcpStream) -> bool {
     let exchanged = async {
         stream.write_all(b"hello").await.ok()?;

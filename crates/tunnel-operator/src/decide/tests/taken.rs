@@ -45,7 +45,7 @@ fn children_are_called_served_no_longer_when_their_gateway_spec_or_connector_is_
     assert_eq!(fallen(bad), no(reasons::QUARANTINED));
     let mut behind = world;
     behind.replicas[0] = replica("9");
-    assert_eq!(fallen(behind), None, "what is under way is not said");
+    assert_eq!(fallen(behind), None, "a pending transition is not reported");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_a_gateway_without_an_http_proxy_has_is_not_claimed() {
             "{:?}",
             plan.step
         );
-        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
+        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("HostnamesInUse is set");
         assert_eq!(in_use.message.contains("site"), told, "{}", in_use.message);
     }
 }
