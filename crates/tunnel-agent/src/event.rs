@@ -56,7 +56,7 @@ pub enum AgentEvent {
         /// The URL of the tunnel.
         url: String,
     },
-    /// The tunnel does not work, or not yet.
+    /// The tunnel does not work or is not ready yet.
     NotReady {
         /// A stable reason.
         reason: String,

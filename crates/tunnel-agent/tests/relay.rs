@@ -92,7 +92,7 @@ async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     }
 }
 
-/// An agent that withholds its addresses.
+/// An agent that publishes no address.
 struct Agent {
     endpoint: Endpoint,
     _listed: watch::Sender<AllowedGateways>,
@@ -140,7 +140,7 @@ async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
     Ok((origin, Tasks::on_runtime().start(work)))
 }
 
-/// Sends bytes to the origin and gets them back.
+/// Sends bytes to the origin and reads the echo.
 async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = StreamRequest::Dial {

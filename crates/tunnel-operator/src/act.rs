@@ -1,5 +1,4 @@
-//! //! Executes one step at a time. Every step is safe to repeat, because the process may crash between any
-//! two.
+//! Executes one step at a time. Every step is safe to repeat, because the process may crash between two.
 
 use aplomb::writer::ApplyEffect;
 use aplomb::{Context, Error, ErrorClass, Kind, ObjectKey, Result, View};

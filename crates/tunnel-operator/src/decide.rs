@@ -28,7 +28,7 @@ const PROOFS: u32 = 3;
 const SOON: Duration = Duration::from_millis(50);
 /// How long to wait for an expected event before checking again.
 const WAIT: Duration = Duration::from_secs(5);
-/// The same where only a change of some object can help.
+/// The same if only a change of an object can make progress.
 const REST: Duration = Duration::from_secs(60);
 
 /// Returns the next step and the status to write meanwhile.

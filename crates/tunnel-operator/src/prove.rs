@@ -23,7 +23,7 @@ use crate::world::{Observed, ObservedReplica};
 /// its table, too short to be noticed.
 const AGAIN: Duration = Duration::from_millis(60);
 
-/// Proves tunnels. Clones are the same.
+/// Proves tunnels. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct TunnelProber {
     ask: Arc<dyn ProbeClient>,

@@ -73,7 +73,7 @@ pub(crate) struct Progress {
     pub(crate) unclaimed: BTreeSet<String>,
     /// The timeline at the last decision of this pass.
     pub(crate) timeline: Option<TunnelTimeline>,
-    /// Whether the tunnel turned out to be deleted.
+    /// Whether a read has shown that the tunnel was deleted.
     pub(crate) gone: bool,
 }
 

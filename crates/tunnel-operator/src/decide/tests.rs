@@ -1,4 +1,4 @@
-//! What is decided of worlds that are easy to read.
+//! Tests of the decision about a tunnel.
 
 mod taken;
 
@@ -82,7 +82,7 @@ fn connector() -> ObservedConnector {
     }
 }
 
-/// A world in which everything was written and acknowledged.
+/// A tunnel whose children are written and acknowledged.
 fn served(hostnames: &[&str]) -> Observed {
     let children = ["EndpointSlice", "Gateway", "HTTPRoute"];
     let children = children.map(|kind| child(kind, "10")).to_vec();
@@ -341,7 +341,7 @@ fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
             (ConditionStatus::False, reasons::HOSTNAME_RESERVED),
             "{domain}"
         );
-        // The class may be younger than the claim.
+        // The class may be newer than the claim.
         assert_eq!(plan.step, Some(Step::Unclaim(theirs.clone())));
         world.claims.insert(theirs, ClaimState::Free);
         assert!(
@@ -392,7 +392,7 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
         "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
     if let Some(evidence) = &mut world.evidence {
         evidence.tunnel = Err(ProbeFailure::new(reasons::ORIGIN_NOT_EXPOSED, message));
-        // Another rule's is reachable.
+        // The origin of another rule is reachable.
         evidence.origin = Some(true);
     }
     let plan = decide(&world);
@@ -438,7 +438,7 @@ fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
         (ready(&plan), plan.step.clone()),
         ((ConditionStatus::False, reasons::PROOF_FAILED), None)
     );
-    // One that is called ready must not be called so any longer than that.
+    // A tunnel that was Ready gets no further round before its failure is reported.
     world.progress.proofs = 1;
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "Proven", "message": "",

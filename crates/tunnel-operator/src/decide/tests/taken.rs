@@ -1,9 +1,9 @@
-//! What is decided where something is gone, in use elsewhere or left unused.
+//! Tests of decisions where an object is missing, in use elsewhere or unused.
 
 use super::*;
 use crate::world::{Plain, Said};
 
-/// What the children say that had been called served, and the reason of `Programmed`.
+/// The new `Programmed` condition of children that were reported as served: status and reason.
 fn fallen(mut world: Observed) -> Option<(ConditionStatus, String)> {
     world.reported = true;
     world.progress.reported = false;
@@ -130,7 +130,7 @@ fn gateways_are_said_to_have_the_relay_that_they_use_and_no_other() {
         metadata(&old),
         says(ConditionStatus::Unknown, reasons::RELAY_UNKNOWN)
     );
-    // The server drops what an older definition does not have.
+    // The API server drops fields that an older CRD does not have.
     let plan = decide(&old);
     let why = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED).expect("condition is set");
     assert!(
