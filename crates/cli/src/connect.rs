@@ -203,7 +203,7 @@ fn settings(args: &ConnectArgs, namespace: String) -> Result<AgentSettings> {
             advertise: args.advertise.clone(),
             relay_only: args.relay_only,
         },
-        origin: OriginTlsSettings {
+        origin_tls: OriginTlsSettings {
             ca: args.origin_ca.clone(),
             insecure: args.origin_insecure,
         },

@@ -74,7 +74,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     settings.advertise = advertised(args, pod_ip)?;
     settings.admin = args.admin;
     settings.key_file.clone_from(&args.key_file);
-    settings.quic = args.quic;
+    settings.quic_bind = args.quic;
     settings.relays.clone_from(&args.relay);
     settings.headers = args.headers;
     settings.access_log = args.access_log;
@@ -160,7 +160,7 @@ fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
         "namespace": settings.namespace,
         "identity": settings.identity,
         "key-file": settings.key_file,
-        "quic": settings.quic,
+        "quic": settings.quic_bind,
         "relay": settings.relays,
         "headers": settings.headers,
         "access-log": settings.access_log,

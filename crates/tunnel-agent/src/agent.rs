@@ -21,10 +21,10 @@ use crate::tls::OriginTlsSettings;
 
 /// The first and the longest wait while the API server is away at the start, and for how long it is
 /// waited for.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one call at the start may take.
-const CALL: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What an agent is told.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct AgentSettings {
     /// Where it listens.
     pub network: NetworkConfig,
     /// Whom it trusts as an https origin.
-    pub origin: OriginTlsSettings,
+    pub origin_tls: OriginTlsSettings,
     /// What it calls its version.
     pub version: String,
     /// What it calls the machine.
@@ -71,9 +71,9 @@ pub async fn run(
     let ended = tokio::select! {
         biased;
         () = &mut shutdown => Ok(()),
-        error = agent.watch() => Err(error),
+        error = agent.run() => Err(error),
     };
-    agent.end(ended.as_ref().err()).await;
+    agent.shut_down(ended.as_ref().err()).await;
     ended
 }
 
@@ -89,28 +89,28 @@ async fn register(
     settings: &AgentSettings,
     events: &mpsc::UnboundedSender<AgentEvent>,
 ) -> Result<Registered> {
-    let (mut wait, mut said) = (RETRY.0, String::new());
+    let (mut wait, mut said) = (RETRY_DELAYS.0, String::new());
     let tried = async {
         loop {
-            let trouble = match timeout(CALL, register_once(client, settings)).await {
+            let trouble = match timeout(CALL_TIMEOUT, register_once(client, settings)).await {
                 Ok(Err(error)) if error.is_transient() => error.to_string(),
                 Ok(outcome) => return outcome,
                 Err(_) => "the API server does not answer".to_owned(),
             };
             if said != trouble {
-                told(events, &trouble);
+                report_unavailable(events, &trouble);
                 said = trouble;
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY.1);
+            wait = (wait * 2).min(RETRY_DELAYS.1);
         }
     };
     let gone = "the API server did not answer in a minute: check --kubeconfig and the network";
-    let tried = timeout(PATIENCE, tried).await;
-    tried.unwrap_or_else(|_| Err(Error::Setting(gone.to_owned())))
+    let tried = timeout(REGISTER_TIMEOUT, tried).await;
+    tried.unwrap_or_else(|_| Err(Error::InvalidSetting(gone.to_owned())))
 }
 
-fn told(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
+fn report_unavailable(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
     let event = AgentEvent::NotReady {
         reason: "APIServerUnavailable".to_owned(),
         message: message.to_owned(),
@@ -121,9 +121,9 @@ fn told(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
 
 async fn register_once(client: &Client, settings: &AgentSettings) -> Result<Registered> {
     let wish = &settings.connector;
-    let connector = register::connector(client, wish, &settings.key.id()).await?;
+    let connector = register::register_connector(client, wish, &settings.key.id()).await?;
     let proxy = match &settings.proxy {
-        Some(proxy) => Some(register::proxy(client, wish, proxy).await?),
+        Some(proxy) => Some(register::register_proxy(client, wish, proxy).await?),
         None => None,
     };
     Ok(Registered { connector, proxy })

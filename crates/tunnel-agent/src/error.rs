@@ -18,10 +18,10 @@ pub enum Error {
     },
     /// Something else has the name that was asked for.
     #[error("{0}")]
-    Taken(String),
+    NameTaken(String),
     /// A setting cannot work.
     #[error("{0}")]
-    Setting(String),
+    InvalidSetting(String),
     /// The API server refuses: the agent lacks a right, or a kind is not installed.
     #[error("{0}")]
     Forbidden(String),

@@ -20,7 +20,7 @@ pub enum FrameReadError {
 ///
 /// # Errors
 /// The stream ended before it, or it is not one.
-pub async fn read<T: DeserializeOwned>(
+pub async fn read_message<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, FrameReadError> {
     let mut head = [0; 4];
@@ -34,7 +34,7 @@ pub async fn read<T: DeserializeOwned>(
 ///
 /// # Errors
 /// It is too long, or the stream broke.
-pub async fn write<T: Serialize>(
+pub async fn write_message<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> Result<(), FrameReadError> {

@@ -12,7 +12,7 @@ use iroh::SecretKey;
 use crate::error::{Error, Result};
 
 /// More than a key can take: a file of another kind is not read whole.
-const LONGEST: u64 = 1024;
+const MAX_FILE_BYTES: u64 = 1024;
 
 /// A secret key. While it is held, no other process of this machine takes it from the same file.
 pub struct AgentKey {
@@ -91,7 +91,7 @@ pub fn default_file(connector: &str) -> Result<PathBuf> {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
-        Error::Setting(
+        Error::InvalidSetting(
             "there is no home directory to keep the key in: give --key-file FILE".to_owned(),
         )
     })?;
@@ -113,7 +113,7 @@ fn read(name: &Path, mut file: &File) -> Result<SecretKey, String> {
     }
     let mut text = String::new();
     let read = Read::by_ref(&mut file)
-        .take(LONGEST)
+        .take(MAX_FILE_BYTES)
         .read_to_string(&mut text);
     let no_key = || {
         "holds no key (64 hexadecimal digits): delete it to get a new one, or restore it".to_owned()
@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    fn complaint(file: &Path) -> String {
+    fn open_error(file: &Path) -> String {
         AgentKey::open(file)
             .expect_err("an unusable file")
             .to_string()
@@ -215,7 +215,7 @@ mod tests {
         drop(AgentKey::open(&file).expect("made"));
         for mode in [0o640, 0o604, 0o660] {
             std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
-            let said = complaint(&file);
+            let said = open_error(&file);
             assert!(
                 said.contains("chmod 600") && said.contains("web.key"),
                 "{said}"
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_key_is_refused_and_not_shown() {
+    fn a_file_without_a_key_is_refused_and_not_quoted() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
         for text in ["", "hunter2", &"g".repeat(64), &"0".repeat(65)] {
             std::fs::write(&file, text).expect("written");
             std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
-            let said = complaint(&file);
+            let said = open_error(&file);
             assert!(said.contains("delete it to get a new one"), "{said}");
             assert!(text.is_empty() || !said.contains(text), "{said}");
         }
@@ -241,13 +241,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
         let held = AgentKey::open(&file).expect("made");
-        assert!(complaint(&file).contains("another agent"));
+        assert!(open_error(&file).contains("another agent"));
         drop(held);
         AgentKey::open(&file).expect("free again");
     }
 
     #[test]
-    fn a_key_does_not_show_itself() {
+    fn debug_output_hides_the_key() {
         let key = AgentKey::new(SecretKey::generate());
         assert!(!format!("{key:?}").contains(&encode(key.secret())));
     }

@@ -16,22 +16,22 @@
 
 pub mod accept;
 pub mod agent;
-pub mod answer;
+pub mod stream_handler;
 mod beat;
 pub mod error;
 pub mod event;
 pub mod frame;
-pub mod heart;
+pub mod lease;
 pub mod key;
 pub mod origin;
-mod progress;
+mod reported;
 pub mod publish;
 pub mod register;
 pub mod serve;
-mod station;
+mod endpoint;
 pub mod target;
 pub mod tls;
-mod watched;
+mod informers;
 
 pub use agent::{AgentSettings, run};
 pub use error::{Error, Result};
@@ -40,4 +40,4 @@ pub use key::AgentKey;
 pub use target::{ExposedTarget, ExposedTargets};
 
 /// The field manager of everything an agent writes.
-pub const MANAGER: &str = "aplomb-agent";
+pub const FIELD_MANAGER: &str = "aplomb-agent";

@@ -22,11 +22,11 @@ use crate::target::{ExposedTarget, ExposedTargets};
 use crate::tls::{OriginTls, OriginTlsSettings};
 
 /// How long an origin may take to accept a connection, TLS included.
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same where only the question is whether it does, and for many who ask.
-const LOOK: Duration = Duration::from_secs(1);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// For how long the answer to that is good.
-const FRESH: Duration = Duration::from_secs(1);
+const PROBE_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// A connection to an origin, as bytes.
 pub trait OriginIo: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -34,15 +34,15 @@ pub trait OriginIo: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginIo for T {}
 
 /// A look at an origin that all who ask at the same time share.
-type Look = Shared<BoxFuture<'static, OriginState>>;
+type OriginProbe = Shared<BoxFuture<'static, OriginState>>;
 /// What is looked at, and when each look began.
-type Looks = BTreeMap<(ExposedTarget, Option<String>), (Instant, Look)>;
+type OriginProbes = BTreeMap<(ExposedTarget, Option<String>), (Instant, OriginProbe)>;
 
 /// The origins of an agent.
 pub struct OriginPool {
     exposed: ExposedTargets,
     tls: Arc<OriginTls>,
-    looks: Mutex<Looks>,
+    probes: Mutex<OriginProbes>,
 }
 
 impl OriginPool {
@@ -54,7 +54,7 @@ impl OriginPool {
         Ok(Self {
             exposed,
             tls: Arc::new(OriginTls::new(tls)?),
-            looks: Mutex::default(),
+            probes: Mutex::default(),
         })
     }
 
@@ -73,31 +73,31 @@ impl OriginPool {
         target: &ExposedTarget,
         name: Option<&str>,
     ) -> io::Result<Box<dyn OriginIo>> {
-        within(CONNECT, connect(target, name, &self.tls)).await
+        with_timeout(CONNECT_TIMEOUT, connect(target, name, &self.tls)).await
     }
 
     /// Whether `target` takes connections: seen at most a second ago. One that has not done so within
     /// `limit` does not, for this one who asks.
-    pub async fn look(
+    pub async fn probe(
         &self,
         target: &ExposedTarget,
         name: Option<&str>,
         limit: Duration,
     ) -> OriginState {
         let key = (target.clone(), name.map(str::to_owned));
-        let look = timeout(limit, self.shared(key)).await;
+        let look = timeout(limit, self.shared_probe(key)).await;
         look.unwrap_or(OriginState::Unreachable)
     }
 
-    fn shared(&self, key: (ExposedTarget, Option<String>)) -> Look {
+    fn shared_probe(&self, key: (ExposedTarget, Option<String>)) -> OriginProbe {
         let now = Instant::now();
-        let looks = self.looks.lock();
+        let looks = self.probes.lock();
         let mut looks = looks.unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, (began, _)| now.duration_since(*began) < FRESH);
+        looks.retain(|_, (began, _)| now.duration_since(*began) < PROBE_MAX_AGE);
         let (_, look) = looks.entry(key).or_insert_with_key(|(target, name)| {
             let (target, name, tls) = (target.clone(), name.clone(), self.tls.clone());
             let look = async move {
-                match within(LOOK, connect(&target, name.as_deref(), &tls)).await {
+                match with_timeout(PROBE_TIMEOUT, connect(&target, name.as_deref(), &tls)).await {
                     Ok(_) => OriginState::Reachable,
                     Err(_) => OriginState::Unreachable,
                 }
@@ -116,7 +116,7 @@ impl fmt::Debug for OriginPool {
     }
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn with_timeout<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
     match timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(_) => Err(io::Error::new(
@@ -131,7 +131,7 @@ async fn connect(
     name: Option<&str>,
     tls: &OriginTls,
 ) -> io::Result<Box<dyn OriginIo>> {
-    let stream = tcp(target).await?;
+    let stream = connect_tcp(target).await?;
     // Requests and frames of upgraded connections are small and waited for.
     stream.set_nodelay(true)?;
     let Some(name) = name else {
@@ -145,7 +145,7 @@ async fn connect(
     Ok(Box::new(stream))
 }
 
-async fn tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
+async fn connect_tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
     let port = target.port();
     if target.host() == "localhost" {
         // Needs no resolver, and services of a developer listen on either.
@@ -170,37 +170,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_within_a_second_are_one() {
+    async fn probes_within_a_second_are_shared() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
-        let look = || origins.look(&target, None, LOOK);
+        let look = || origins.probe(&target, None, PROBE_TIMEOUT);
         let both = futures::join!(look(), look());
         assert_eq!(both, (OriginState::Reachable, OriginState::Reachable));
         drop(listener);
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Reachable
         );
     }
 
     #[tokio::test]
-    async fn an_origin_that_went_is_seen_to_be_gone_after_a_second() {
+    async fn a_stopped_origin_is_detected_after_a_second() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Reachable
         );
         drop(listener);
         tokio::time::pause();
-        tokio::time::advance(FRESH).await;
+        tokio::time::advance(PROBE_MAX_AGE).await;
         tokio::time::resume();
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Unreachable
         );
     }

@@ -12,19 +12,19 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::MANAGER;
+use crate::FIELD_MANAGER;
 use crate::error::{Error, Result};
 use crate::event::AgentEvent;
-use crate::watched::ObservedObject;
+use crate::informers::ObservedObject;
 
 /// Changes of a network come in groups.
-const COALESCE: Duration = Duration::from_millis(100);
+const COALESCE_DELAY: Duration = Duration::from_millis(100);
 /// The first and the longest wait after a failure.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The schema takes no more addresses.
-const ADDRESSES: usize = 16;
+const MAX_ADDRESSES: usize = 16;
 
 /// What never changes in one life of the agent.
 #[derive(Clone, Debug)]
@@ -43,10 +43,10 @@ impl AgentIdentity {
     /// What is published while the endpoint is at `address`; nothing until it can be reached there.
     #[must_use]
     pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
-        let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(told).collect();
+        let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(endpoint_address).collect();
         addresses.sort();
         addresses.dedup();
-        addresses.truncate(ADDRESSES);
+        addresses.truncate(MAX_ADDRESSES);
         if self.relay_only {
             addresses.clear();
         }
@@ -67,7 +67,7 @@ impl AgentIdentity {
     }
 }
 
-fn told(address: &SocketAddr) -> EndpointAddress {
+fn endpoint_address(address: &SocketAddr) -> EndpointAddress {
     EndpointAddress {
         address: address.ip().to_string(),
         port: address.port(),
@@ -93,7 +93,7 @@ impl AddressPublisher {
             let details = self.identity.details(&address.get());
             if details.is_some() && details != written {
                 if let Some(details) = &details {
-                    self.write(details).await;
+                    self.write_until_accepted(details).await;
                 }
                 (written, confirmed) = (details, false);
             }
@@ -103,69 +103,69 @@ impl AddressPublisher {
                 updated = address.updated() => if updated.is_err() {
                     std::future::pending::<()>().await;
                 } else {
-                    sleep(COALESCE).await;
+                    sleep(COALESCE_DELAY).await;
                 },
                 // The sender lives as long as the agent.
                 changed = self.connector.changed() => if changed.is_err() {
                     std::future::pending::<()>().await;
                 },
             }
-            match self.standing(written.as_ref(), confirmed) {
-                Standing::Ours => confirmed = true,
-                Standing::Unknown => {}
-                Standing::Wiped => written = None,
-                Standing::Theirs => return Error::Replaced(self.name),
+            match self.published_state(written.as_ref(), confirmed) {
+                PublishedState::Current => confirmed = true,
+                PublishedState::Unknown => {}
+                PublishedState::Missing => written = None,
+                PublishedState::OtherAgent => return Error::Replaced(self.name),
             }
         }
     }
 
     /// What the cluster shows, once it has shown what was written: before, it may show an earlier life.
-    fn standing(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> Standing {
+    fn published_state(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> PublishedState {
         let seen = self.connector.borrow_and_update();
         let Some(connector) = seen.present() else {
-            return Standing::Unknown;
+            return PublishedState::Unknown;
         };
         let shown = connector
             .status
             .as_ref()
             .and_then(|status| status.connection_details.as_ref());
         match shown {
-            Some(shown) if Some(shown) == written => Standing::Ours,
-            Some(shown) if confirmed && shown.session != self.identity.session => Standing::Theirs,
-            None if confirmed => Standing::Wiped,
-            _ => Standing::Unknown,
+            Some(shown) if Some(shown) == written => PublishedState::Current,
+            Some(shown) if confirmed && shown.session != self.identity.session => PublishedState::OtherAgent,
+            None if confirmed => PublishedState::Missing,
+            _ => PublishedState::Unknown,
         }
     }
 
     /// Tries until it is written.
-    async fn write(&self, details: &ConnectionDetails) {
-        let mut wait = RETRY.0;
+    async fn write_until_accepted(&self, details: &ConnectionDetails) {
+        let mut wait = RETRY_DELAYS.0;
         loop {
-            match timeout(PATIENCE, write(&self.connectors, &self.name, details)).await {
+            match timeout(WRITE_TIMEOUT, write_details(&self.connectors, &self.name, details)).await {
                 Ok(Ok(())) => break,
                 Ok(Err(error)) => tracing::warn!(%error, "Addresses cannot be published"),
                 Err(_) => tracing::warn!("Addresses cannot be published: no answer"),
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY.1);
+            wait = (wait * 2).min(RETRY_DELAYS.1);
         }
         // Nobody may be listening any more.
-        drop(self.events.send(listening(details)));
+        drop(self.events.send(listening_event(details)));
     }
 }
 
-enum Standing {
-    Ours,
+enum PublishedState {
+    Current,
     Unknown,
-    Wiped,
-    Theirs,
+    Missing,
+    OtherAgent,
 }
 
 /// Writes the details: the fields of this manager in the status, and no others.
 ///
 /// # Errors
 /// What the API server says.
-pub(crate) async fn write(
+pub(crate) async fn write_details(
     connectors: &Api<Connector>,
     name: &str,
     details: &ConnectionDetails,
@@ -175,14 +175,14 @@ pub(crate) async fn write(
         "kind": "Connector",
         "status": { "connectionDetails": details },
     });
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     connectors
         .patch_status(name, &params, &Patch::Apply(&patch))
         .await?;
     Ok(())
 }
 
-fn listening(details: &ConnectionDetails) -> AgentEvent {
+fn listening_event(details: &ConnectionDetails) -> AgentEvent {
     let key = &details.public_key;
     let socket = |address: &EndpointAddress| {
         let ip = address.address.parse().ok()?;
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    fn at(addresses: &[&str], relay: Option<&str>) -> EndpointAddr {
+    fn endpoint_at(addresses: &[&str], relay: Option<&str>) -> EndpointAddr {
         let ip = |text: &&str| TransportAddr::Ip(text.parse().expect("an address"));
         let relay = relay.map(|url| TransportAddr::Relay(url.parse().expect("a URL")));
         let id = SecretKey::from_bytes(&[7; 32]).public();
@@ -218,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_addresses_says_nothing() {
-        let one = at(&["192.0.2.9:7", "192.0.2.10:7"], None);
-        let other = at(&["192.0.2.10:7", "192.0.2.9:7"], None);
+    fn the_order_of_addresses_is_ignored() {
+        let one = endpoint_at(&["192.0.2.9:7", "192.0.2.10:7"], None);
+        let other = endpoint_at(&["192.0.2.10:7", "192.0.2.9:7"], None);
         assert_eq!(
             identity(false).details(&one),
             identity(false).details(&other)
@@ -229,13 +229,13 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_cannot_be_reached_is_not_published() {
-        assert_eq!(identity(false).details(&at(&[], None)), None);
-        assert_eq!(identity(true).details(&at(&["192.0.2.9:7"], None)), None);
+        assert_eq!(identity(false).details(&endpoint_at(&[], None)), None);
+        assert_eq!(identity(true).details(&endpoint_at(&["192.0.2.9:7"], None)), None);
     }
 
     #[test]
     fn direct_addresses_can_be_withheld() {
-        let address = at(&["192.0.2.9:7"], Some("https://relay.example.com"));
+        let address = endpoint_at(&["192.0.2.9:7"], Some("https://relay.example.com"));
         let details = identity(true).details(&address).expect("reachable");
         assert!(details.public_key.addresses.is_empty());
         assert!(details.public_key.home_relay.is_some());

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use crate::MANAGER;
+use crate::FIELD_MANAGER;
 use crate::error::{Error, Result};
 use crate::target::ExposedTarget;
 
@@ -41,12 +41,12 @@ pub struct DesiredHttpProxy {
 ///
 /// # Errors
 /// It is another agent's, or the API server refuses.
-pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
+pub async fn register_connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
     let refused = |source| Error::api("register the Connector", &wish.namespace, source);
     let found = connectors.get_opt(&wish.name).await.map_err(refused)?;
     if let Some(found) = &found {
-        may_adopt(found, id)?;
+        check_adoption(found, id)?;
     }
     let mut spec = Map::new();
     if let Some(class) = &wish.class {
@@ -67,14 +67,14 @@ pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Re
 }
 
 /// Whether the agent with this id may be the one of a Connector that is there.
-fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
-    let name = connector.name_any();
-    if connector.meta().deletion_timestamp.is_some() {
-        return Err(Error::Taken(format!(
+fn check_adoption(connector: &Connector, id: &str) -> Result<()> {
+    let name = register_connector.name_any();
+    if register_connector.meta().deletion_timestamp.is_some() {
+        return Err(Error::NameTaken(format!(
             "connector {name} is being deleted: try again when it is gone"
         )));
     }
-    let status = connector.status.as_ref();
+    let status = register_connector.status.as_ref();
     let Some(details) = status.and_then(|status| status.connection_details.as_ref()) else {
         return Ok(());
     };
@@ -83,14 +83,14 @@ fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
     if details.public_key.id == id || !is_true(told, conditions::ONLINE) {
         return Ok(());
     }
-    Err(Error::Taken(format!(
+    Err(Error::NameTaken(format!(
         "connector {name} is in use by another agent{}: stop that one, or choose another --name; one \
          that died is offline when its lease has run out",
-        on_device(details)
+        device_suffix(details)
     )))
 }
 
-fn on_device(details: &ConnectionDetails) -> String {
+fn device_suffix(details: &ConnectionDetails) -> String {
     let device = details.device.as_ref();
     device.map_or_else(String::new, |device| format!(" on {device}"))
 }
@@ -106,42 +106,42 @@ fn is_true(conditions: &[Condition], kind: &str) -> bool {
 ///
 /// # Errors
 /// It leads elsewhere, or the API server refuses.
-pub async fn proxy(
+pub async fn register_proxy(
     client: &Client,
     connector: &DesiredConnector,
     wish: &DesiredHttpProxy,
 ) -> Result<HttpProxy> {
-    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &connector.namespace);
-    let refused = |source| Error::api("register the HTTPProxy", &connector.namespace, source);
+    let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &register_connector.namespace);
+    let refused = |source| Error::api("register the HTTPProxy", &register_connector.namespace, source);
     if let Some(found) = proxies.get_opt(&wish.name).await.map_err(refused)? {
-        if !names(&found, &connector.name) {
-            return Err(Error::Taken(format!(
+        if !leads_to_connector(&found, &register_connector.name) {
+            return Err(Error::NameTaken(format!(
                 "httpproxy {} exists and leads elsewhere, not to connector {}: choose another --name, \
                  or delete it with `aplomb tunnel delete {0}`",
                 wish.name, connector.name
             )));
         }
-        if !is_ours(&found) {
+        if !is_agent_managed(&found) {
             return Ok(found);
         }
     }
-    let object = proxy_object(connector, wish);
+    let object = proxy_object(register_connector, wish);
     apply(&proxies, &wish.name, &object).await.map_err(refused)
 }
 
 /// Whether a rule of it leads to this connector.
-fn names(proxy: &HttpProxy, connector: &str) -> bool {
-    let mut backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
+fn leads_to_connector(proxy: &HttpProxy, connector: &str) -> bool {
+    let mut backends = register_proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
     backends.any(|backend| {
         let named = backend.connector.as_ref();
-        named.is_some_and(|named| named.name == connector)
+        named.is_some_and(|named| named.name == register_connector)
     })
 }
 
 /// Whether an agent wrote its spec.
-fn is_ours(proxy: &HttpProxy) -> bool {
-    proxy.managed_fields().iter().any(|fields| {
-        fields.manager.as_deref() == Some(MANAGER)
+fn is_agent_managed(proxy: &HttpProxy) -> bool {
+    register_proxy.managed_fields().iter().any(|fields| {
+        fields.manager.as_deref() == Some(FIELD_MANAGER)
             && fields.subresource.as_deref().unwrap_or("").is_empty()
     })
 }
@@ -163,7 +163,7 @@ fn proxy_object(connector: &DesiredConnector, wish: &DesiredHttpProxy) -> Value 
     if !wish.hostnames.is_empty() {
         spec["hostnames"] = json!(wish.hostnames);
     }
-    if let Some(class) = &connector.class {
+    if let Some(class) = &register_connector.class {
         spec["connectorClassName"] = json!(class);
     }
     json!({
@@ -178,7 +178,7 @@ async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<K, kube::E
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(name, &params, &Patch::Apply(object)).await
 }
 
@@ -231,15 +231,15 @@ mod tests {
     }
 
     #[test]
-    fn a_connector_of_nobody_or_of_the_same_key_is_adopted() {
-        assert!(may_adopt(&connector(&json!({})), "aa").is_ok());
-        assert!(may_adopt(&online("aa", "True"), "aa").is_ok());
-        assert!(may_adopt(&online("bb", "False"), "aa").is_ok());
+    fn an_unused_connector_or_one_of_the_same_key_is_adopted() {
+        assert!(check_adoption(&connector(&json!({})), "aa").is_ok());
+        assert!(check_adoption(&online("aa", "True"), "aa").is_ok());
+        assert!(check_adoption(&online("bb", "False"), "aa").is_ok());
     }
 
     #[test]
     fn a_connector_that_another_agent_serves_is_refused() {
-        let said = may_adopt(&online("bb", "True"), "aa").expect_err("theirs");
+        let said = check_adoption(&online("bb", "True"), "aa").expect_err("theirs");
         let said = said.to_string();
         assert!(said.contains("attic") && said.contains("--name"), "{said}");
     }
@@ -254,20 +254,20 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_known_by_where_it_leads() {
+    fn a_proxy_is_recognized_by_its_backend() {
         let ours = json!([{ "endpoint": "http://localhost:1", "connector": { "name": "laptop" } }]);
-        assert!(names(&proxy(&ours), "laptop"));
+        assert!(leads_to_connector(&proxy(&ours), "laptop"));
         for other in [
             json!([{ "endpoint": "http://localhost:1", "connector": { "name": "other" } }]),
             json!([{ "endpoint": "http://192.0.2.1:1" }]),
             json!([]),
         ] {
-            assert!(!names(&proxy(&other), "laptop"));
+            assert!(!leads_to_connector(&proxy(&other), "laptop"));
         }
     }
 
     #[test]
-    fn what_was_not_said_is_left_to_the_schema() {
+    fn unset_fields_are_left_to_the_schema() {
         let connector = DesiredConnector {
             namespace: "default".to_owned(),
             name: "laptop".to_owned(),

@@ -11,20 +11,20 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{AllowedGateways, ConnectionContext, WAITING};
-use crate::answer::StreamHandler;
+use crate::accept::{AllowedGateways, ConnectionContext, MAX_WAITING};
+use crate::stream_handler::StreamHandler;
 use crate::error::{Error, Result};
 
 /// Streams at once on one connection.
-const STREAMS: u32 = 1024;
+const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
 /// Connections at once, handshakes included.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Connections at once beyond which a peer must first show that it is at its address.
-const UNSEEN: usize = 32;
+const MAX_UNVALIDATED_CONNECTIONS: usize = 32;
 /// How long a connection lives without a sign of the gateway, which keeps it alive every second.
-const IDLE: Duration = Duration::from_secs(15);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the last words may take to get out.
-const CLOSING: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Where the endpoint listens, and how it can be found.
 #[derive(Clone, Debug, Default)]
@@ -47,20 +47,20 @@ pub async fn bind(
     relays: &[String],
 ) -> Result<Endpoint> {
     let transport = QuicTransportConfig::builder()
-        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
+        .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS_PER_CONNECTION))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .max_idle_timeout(IDLE.try_into().ok())
+        .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
         .build();
     let builder = Endpoint::builder(presets::Minimal)
         .secret_key(secret)
         .alpns(vec![ALPN.to_vec(), OLD_ALPN.to_vec()])
         .relay_mode(relay_mode(relays)?)
         .transport_config(transport);
-    let bound = sockets(builder, network)?.bind().await;
+    let bound = bind_sockets(builder, network)?.bind().await;
     bound.map_err(|error| Error::Bind(format!("{error:#}")))
 }
 
-fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
+fn bind_sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
     if !network.bind.is_empty() {
         builder = builder.clear_ip_transports();
     }
@@ -81,7 +81,7 @@ fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
 pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {
         relay.parse::<RelayUrl>().map_err(|error| {
-            Error::Setting(format!(
+            Error::InvalidSetting(format!(
                 "the class has a relay {relay:?} that is no URL: {error}"
             ))
         })
@@ -95,8 +95,8 @@ pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
 
 /// Closes an endpoint that another one takes the place of. Its connections end without the word that the
 /// agent goes, so that gateways look for it again.
-pub(crate) async fn vacate(endpoint: &Endpoint) {
-    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+pub(crate) async fn close_for_replacement(endpoint: &Endpoint) {
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await);
 }
 
 /// Accepts connections until `released`, then closes each with the word that says so. A gateway that is
@@ -109,11 +109,11 @@ pub async fn serve(
     released: CancellationToken,
 ) {
     let host = ConnectionContext {
-        answers,
-        listed,
-        parting,
+        stream_handler: answers,
+        allowed_gateways: listed,
+        unlisted_grace: parting,
         released: released.clone(),
-        waiting: Arc::new(Semaphore::new(WAITING)),
+        waiting_slots: Arc::new(Semaphore::new(MAX_WAITING)),
     };
     let mut connections = JoinSet::new();
     loop {
@@ -122,8 +122,8 @@ pub async fn serve(
             () = released.cancelled() => break,
             Some(_) = connections.join_next() => {}
             incoming = endpoint.accept() => match incoming {
-                Some(incoming) if connections.len() < CONNECTIONS => {
-                    take(incoming, &host, &mut connections);
+                Some(incoming) if connections.len() < MAX_CONNECTIONS => {
+                    start_connection(incoming, &host, &mut connections);
                 }
                 Some(incoming) => incoming.refuse(),
                 None => break,
@@ -132,14 +132,14 @@ pub async fn serve(
     }
     let ended = async { while connections.join_next().await.is_some() {} };
     // A handshake under way need not end; dropping the set ends it.
-    drop(tokio::time::timeout(CLOSING, ended).await);
-    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, ended).await);
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await);
 }
 
 /// Starts a connection. When there are many, only for a peer that was seen to be where it says it is.
-fn take(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
-    if connections.len() < UNSEEN || incoming.remote_addr_validated() {
-        connections.spawn(host.clone().host(incoming));
+fn start_connection(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
+    if connections.len() < MAX_UNVALIDATED_CONNECTIONS || incoming.remote_addr_validated() {
+        connections.spawn(host.clone().serve_incoming(incoming));
     } else if let Err(error) = incoming.retry() {
         error.into_incoming().refuse();
     }

@@ -35,7 +35,7 @@ impl ExposedTarget {
             )
     }
 
-    fn same(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         self.port == other.port
             && (self.host == other.host || (self.is_local() && other.is_local()))
     }
@@ -52,14 +52,14 @@ impl FromStr for ExposedTarget {
         let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let host = match bracketed {
             Some(inside) => inside.parse::<Ipv6Addr>().map_err(|_| fix())?.to_string(),
-            None => name(host).ok_or_else(fix)?,
+            None => normalize_host(host).ok_or_else(fix)?,
         };
         Ok(Self { host, port })
     }
 }
 
 /// A name or an IPv4 address in its one form.
-fn name(host: &str) -> Option<String> {
+fn normalize_host(host: &str) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let fits = (1..=253).contains(&host.len()) && host.chars().all(known);
@@ -92,7 +92,7 @@ impl ExposedTargets {
         let wanted = text.parse::<ExposedTarget>().ok()?;
         self.0
             .iter()
-            .any(|target| target.same(&wanted))
+            .any(|target| target.is_same(&wanted))
             .then_some(wanted)
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct OriginTls {
 
 impl OriginTls {
     pub(crate) fn new(settings: &OriginTlsSettings) -> Result<Self> {
-        let extra = settings.ca.as_deref().map(authorities).transpose()?;
+        let extra = settings.ca.as_deref().map(read_authorities).transpose()?;
         Ok(Self {
             extra: extra.unwrap_or_default(),
             insecure: settings.insecure,
@@ -51,7 +51,7 @@ impl OriginTls {
         let mut config = match self.insecure {
             true => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                 .with_no_client_auth(),
             false => builder
                 .with_root_certificates(self.roots())
@@ -74,9 +74,9 @@ impl OriginTls {
     }
 }
 
-fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+fn read_authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let fix = |what: String| {
-        Error::Setting(format!(
+        Error::InvalidSetting(format!(
             "--origin-ca {}: {what}; give a file of certificates as PEM",
             file.display()
         ))
@@ -92,9 +92,9 @@ fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
 
 /// Takes any certificate, as its owner asked for; that the peer has the key to it is still checked.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

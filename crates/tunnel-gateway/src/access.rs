@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 /// How many lines may wait to be written.
-const WAITING: usize = 8192;
+const MAX_QUEUED_ENTRIES: usize = 8192;
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
@@ -57,16 +57,16 @@ impl AccessLog {
     ///
     /// # Errors
     /// There is no thread to be had.
-    pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (lines, waiting) = mpsc::channel(WAITING);
+    pub fn new(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
+        let (lines, waiting) = mpsc::channel(MAX_QUEUED_ENTRIES);
         std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write(waiting, writer))?;
+            .spawn(move || write_entries(waiting, writer))?;
         Ok(Self(lines))
     }
 
     /// Notes a line; false if it is lost.
-    pub(crate) fn note(&self, line: AccessLogEntry) -> bool {
+    pub(crate) fn try_log(&self, line: AccessLogEntry) -> bool {
         self.0.try_send(line).is_ok()
     }
 }
@@ -78,7 +78,7 @@ impl fmt::Debug for AccessLog {
 }
 
 /// Writes until nobody can note anything more, or the writer is gone.
-fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
+fn write_entries(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
     let mut writer = std::io::BufWriter::new(writer);
     while let Some(line) = waiting.blocking_recv() {
         let written = serde_json::to_writer(&mut writer, &line)
@@ -101,9 +101,9 @@ mod tests {
 
     use super::*;
 
-    struct Sent(sync::Sender<Vec<u8>>);
+    struct ChannelWriter(sync::Sender<Vec<u8>>);
 
-    impl Write for Sent {
+    impl Write for ChannelWriter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             // The test may have seen enough.
             let _ = self.0.send(bytes.to_vec());
@@ -115,7 +115,7 @@ mod tests {
         }
     }
 
-    fn line() -> AccessLogEntry {
+    fn entry() -> AccessLogEntry {
         AccessLogEntry {
             time: Timestamp::UNIX_EPOCH,
             request_id: "1".to_owned(),
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn a_request_is_one_line_of_json() {
         let (send, receive) = sync::channel();
-        let log = AccessLog::to(Sent(send)).expect("a thread");
-        assert!(log.note(line()));
+        let log = AccessLog::new(ChannelWriter(send)).expect("a thread");
+        assert!(log.try_log(entry()));
         let text = receive.recv().expect("a line");
         let text = String::from_utf8(text).expect("text");
         assert_eq!(text.lines().count(), 1);
@@ -149,9 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_hangs_costs_lines_and_nothing_else() {
-        struct Hangs(sync::Receiver<()>);
-        impl Write for Hangs {
+    fn a_blocked_writer_loses_only_entries() {
+        struct BlockedWriter(sync::Receiver<()>);
+        impl Write for BlockedWriter {
             fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
                 // Ends with the test.
                 let _ = self.0.recv();
@@ -162,8 +162,8 @@ mod tests {
             }
         }
         let (_held, hang) = sync::channel();
-        let log = AccessLog::to(Hangs(hang)).expect("a thread");
-        let kept = (0..WAITING * 3).filter(|_| log.note(line())).count();
-        assert!((WAITING..WAITING * 3).contains(&kept), "{kept}");
+        let log = AccessLog::new(BlockedWriter(hang)).expect("a thread");
+        let kept = (0..MAX_QUEUED_ENTRIES * 3).filter(|_| log.try_log(entry())).count();
+        assert!((MAX_QUEUED_ENTRIES..MAX_QUEUED_ENTRIES * 3).contains(&kept), "{kept}");
     }
 }

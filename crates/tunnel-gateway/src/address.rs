@@ -22,7 +22,7 @@ use crate::guard::AddressPolicy;
 use crate::table::{Addresses, OriginAddress, OriginTarget};
 
 /// What names stand for.
-type Resolve = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
+type Resolver = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
 
 /// Why there is no dialer.
 #[derive(Debug, thiserror::Error)]
@@ -37,11 +37,11 @@ pub enum AddressError {
 
 /// Dials addresses.
 pub struct AddressDialer {
-    guard: AddressPolicy,
+    policy: AddressPolicy,
     tls: TlsConnector,
-    resolve: Arc<Resolve>,
+    resolve: Arc<Resolver>,
     /// Where to begin among several addresses, so that each gets its share.
-    turn: AtomicUsize,
+    next_address: AtomicUsize,
 }
 
 impl AddressDialer {
@@ -66,13 +66,13 @@ impl AddressDialer {
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            guard,
+            policy: guard,
             tls: TlsConnector::from(Arc::new(config)),
             resolve: Arc::new(|name| {
                 let found = async { Ok(tokio::net::lookup_host(name).await?.collect()) };
                 found.boxed()
             }),
-            turn: AtomicUsize::new(0),
+            next_address: AtomicUsize::new(0),
         })
     }
 
@@ -84,8 +84,8 @@ impl AddressDialer {
         let OriginAddress::Addresses(target) = &origin.target else {
             return Err(DialError::Offline);
         };
-        let addresses = self.resolve(target).await?;
-        let stream = dial(&addresses, deadline).await?;
+        let addresses = self.resolve_allowed(target).await?;
+        let stream = dial_first(&addresses, deadline).await?;
         let Some(name) = &origin.tls else {
             return Ok(Box::new(stream));
         };
@@ -97,21 +97,21 @@ impl AddressDialer {
     }
 
     /// Every address, each of them judged: one that may not be reached is enough to refuse.
-    async fn resolve(&self, target: &Addresses) -> Result<Vec<SocketAddr>, DialError> {
+    async fn resolve_allowed(&self, target: &Addresses) -> Result<Vec<SocketAddr>, DialError> {
         let mut all = Vec::new();
         for name in &target.names {
             let found = (self.resolve)(name.clone()).await;
             let found =
                 found.map_err(|error| DialError::Unreachable(format!("{name}: {error}")))?;
             for address in &found {
-                self.guard
-                    .judge(*address, &target.opened)
+                self.policy
+                    .check(*address, &target.open_networks)
                     .map_err(|why| DialError::Forbidden(format!("{name}: {why}")))?;
             }
             all.extend(found);
         }
         if !all.is_empty() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % all.len();
+            let turn = self.next_address.fetch_add(1, Ordering::Relaxed) % all.len();
             all.rotate_left(turn);
         }
         Ok(all)
@@ -119,7 +119,7 @@ impl AddressDialer {
 }
 
 /// The first that takes a connection. Each has an even share of the time that is left.
-async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, DialError> {
+async fn dial_first(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, DialError> {
     let mut last = DialError::Unreachable("it has no address".to_owned());
     for (index, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -165,7 +165,7 @@ impl OriginDialer for AddressDialer {
 impl fmt::Debug for AddressDialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AddressDialer")
-            .field("guard", &self.guard)
+            .field("guard", &self.policy)
             .finish_non_exhaustive()
     }
 }

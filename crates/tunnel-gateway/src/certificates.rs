@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::route::lookup;
+use crate::route::find_entry;
 use crate::table::RoutingTable;
 
 /// Why a Secret cannot be served.
@@ -42,7 +42,7 @@ pub enum CertificateError {
 ///
 /// # Errors
 /// They cannot be read, or do not belong together.
-pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
+pub fn parse_key_pair(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
         .map_err(|_| CertificateError::UnreadableCertificate)?;
@@ -65,13 +65,13 @@ pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Certificate
 
 /// A listener's TLS. Each handshake looks into the table of that moment, so that a Secret that was
 /// replaced is served at once.
-pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
+pub(crate) fn server_config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider knows TLS 1.2 and 1.3")
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(ByName(table)));
+        .with_cert_resolver(Arc::new(CertificateByHostname(table)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // A client that resumes a session is shown no certificate, and would not see that it was replaced.
     config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -81,19 +81,19 @@ pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
 
 /// Nothing is shown to a client that names no hostname, or one that has no certificate: whatever was
 /// shown would be another tenant's.
-struct ByName(Arc<ArcSwap<RoutingTable>>);
+struct CertificateByHostname(Arc<ArcSwap<RoutingTable>>);
 
-impl ResolvesServerCert for ByName {
+impl ResolvesServerCert for CertificateByHostname {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name()?.to_ascii_lowercase();
         let table = self.0.load();
         let certificates = &table.certificates;
         let wildcard = |suffix: &str| certificates.get(&format!("*.{suffix}"));
-        lookup(certificates, &name, wildcard).cloned()
+        find_entry(certificates, &name, wildcard).cloned()
     }
 }
 
-impl fmt::Debug for ByName {
+impl fmt::Debug for CertificateByHostname {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ByName")
     }
@@ -111,12 +111,12 @@ mod tests {
     #[test]
     fn a_pair_that_belongs_together_is_served() {
         let (certificate, key) = pair("a.example.com");
-        let certified = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
+        let certified = parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect("a pair");
         assert_eq!(certified.cert.len(), 1);
     }
 
     #[test]
-    fn what_does_not_fit_is_told_apart_and_tells_nothing_of_the_key() {
+    fn mismatches_have_their_own_error_and_do_not_quote_the_key() {
         let (certificate, key) = pair("a.example.com");
         let (_, other) = pair("b.example.com");
         let body: String = key.lines().skip(1).take(1).collect();
@@ -130,7 +130,7 @@ mod tests {
             (&certificate, &broken, CertificateError::UnreadableKey),
         ];
         for (certificate, key, wanted) in table {
-            let error = parse(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
+            let error = parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
             assert_eq!(error, wanted);
             assert!(!error.to_string().contains(&body));
         }

@@ -11,22 +11,22 @@ use aplomb::{Clock, Engine, ObjectKey, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use tokio::time::timeout;
 
-use crate::client::AgentSessions;
+use crate::sessions::AgentSessions;
 use crate::controller;
 use crate::office::{Furniture, GatewayContext, ReplicaInfo};
-use crate::serve::{PhaseHandle, ServePhase};
+use crate::proxy::{PhaseHandle, ServePhase};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
 /// How long this replica tries to take its name off the list before it goes without.
-const WITHDRAW: Duration = Duration::from_secs(3);
+const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a test replaces.
 pub struct GatewayDeps {
     /// The sessions with agents.
     pub sessions: Arc<dyn AgentSessions>,
     /// What tells that a session was lost or found.
-    pub poke: Trigger,
+    pub trigger: Trigger,
     /// The table in force.
     pub table: Arc<ArcSwap<RoutingTable>>,
     /// Whether traffic is wanted.
@@ -62,17 +62,17 @@ impl ControlHandle {
     ) -> (Engine, Self) {
         let (health, gateway) = (parts.health.clone(), parts.gateway.clone());
         let office = GatewayContext::new(Furniture {
-            place,
+            replica: place,
             table: parts.table,
             sessions: parts.sessions,
             telemetry: parts.gateway,
             health: parts.health,
             clock: parts.clock.clone(),
-            poke: parts.poke,
+            trigger: parts.trigger,
         });
         let engine = Engine::new(controller::NAME, client).settings(|set| {
             set.admin = admin;
-            set.readiness = Readiness::new(move || unready(health.phase()));
+            set.readiness = Readiness::new(move || unready_reason(health.phase()));
             set.metrics = vec![MetricsSource::new(move |registry| {
                 gateway.register(registry)
             })];
@@ -86,9 +86,9 @@ impl ControlHandle {
 
     /// Takes this replica's name off the list, so that nobody sends it anything more; gives up after a
     /// few seconds.
-    pub async fn leave(&self) {
-        self.0.leave();
-        if timeout(WITHDRAW, self.0.left()).await.is_err() {
+    pub async fn delete_replica(&self) {
+        self.0.request_leave();
+        if timeout(DELETE_TIMEOUT, self.0.wait_left()).await.is_err() {
             tracing::warn!("Cannot say that this replica goes: it will be missed instead");
         }
     }
@@ -96,17 +96,17 @@ impl ControlHandle {
 
 impl std::fmt::Debug for ControlHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Control").field(&self.0.place).finish()
+        f.debug_tuple("Control").field(&self.0.replica).finish()
     }
 }
 
 /// What to poke when a session of the replica in `namespace` is lost or found.
 #[must_use]
-pub fn home(namespace: &str) -> ObjectKey {
+pub fn pass_key(namespace: &str) -> ObjectKey {
     ObjectKey::new(None, namespace)
 }
 
-fn unready(phase: ServePhase) -> Option<String> {
+fn unready_reason(phase: ServePhase) -> Option<String> {
     match phase {
         ServePhase::Serving => None,
         ServePhase::Starting => Some("the first routing table is not complete".to_owned()),

@@ -13,10 +13,10 @@ use http::{HeaderMap, StatusCode};
 use crate::route::after_prefix;
 
 /// Headers that frame a message. A filter that touched them could make two requests of one.
-const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
+const FRAMING_HEADERS: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
 /// Whether a filter can be carried out.
-pub(crate) fn check(filter: &RouteFilter) -> Result<(), String> {
+pub(crate) fn check_filter(filter: &RouteFilter) -> Result<(), String> {
     let modifiers = [
         &filter.request_header_modifier,
         &filter.response_header_modifier,
@@ -41,7 +41,7 @@ fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {
     for name in names.chain(&modifier.remove) {
         let parsed = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| format!("{name:?} is no name of a header"))?;
-        if FRAMING.contains(&parsed) {
+        if FRAMING_HEADERS.contains(&parsed) {
             return Err(format!("header {name:?} belongs to the connection"));
         }
     }
@@ -80,22 +80,22 @@ fn replacement(path: &PathModifier) -> &str {
 }
 
 /// Changes the headers of a request.
-pub(crate) fn on_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
+pub(crate) fn apply_to_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.request_header_modifier.as_ref());
-    modifiers.for_each(|modifier| modify(modifier, headers));
+    modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 
 /// Changes the headers of a response.
-pub(crate) fn on_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
+pub(crate) fn apply_to_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.response_header_modifier.as_ref());
-    modifiers.for_each(|modifier| modify(modifier, headers));
+    modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 
-fn modify(modifier: &HeaderModifier, headers: &mut HeaderMap) {
+fn modify_headers(modifier: &HeaderModifier, headers: &mut HeaderMap) {
     let parse = |name: &str, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_str(value).ok()?))
@@ -116,14 +116,14 @@ fn modify(modifier: &HeaderModifier, headers: &mut HeaderMap) {
 }
 
 /// The Host that the origin gets instead, if a filter says so.
-pub(crate) fn host(filters: &[RouteFilter]) -> Option<HeaderValue> {
+pub(crate) fn rewritten_host(filters: &[RouteFilter]) -> Option<HeaderValue> {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let name = rewrites.find_map(|it| it.hostname.as_deref())?;
     HeaderValue::from_str(name).ok()
 }
 
 /// The path that the origin gets; `prefix` is what the route matched.
-pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQuery {
+pub(crate) fn rewritten_path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQuery {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let change = rewrites.find_map(|it| it.path.as_ref());
     let kept = || {
@@ -131,7 +131,7 @@ pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQ
         path.unwrap_or_else(|| PathAndQuery::from_static("/"))
     };
     let Some(change) = change else { return kept() };
-    let path = changed(change, uri.path(), prefix);
+    let path = apply_path_modifier(change, uri.path(), prefix);
     let text = match uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path,
@@ -140,7 +140,7 @@ pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQ
 }
 
 /// A path after its change. A slash is never doubled and never lost between the parts.
-fn changed(change: &PathModifier, path: &str, prefix: &str) -> String {
+fn apply_path_modifier(change: &PathModifier, path: &str, prefix: &str) -> String {
     let new = replacement(change);
     let text = match change.kind {
         PathModifierType::ReplaceFullPath => new.to_owned(),
@@ -156,7 +156,7 @@ fn changed(change: &PathModifier, path: &str, prefix: &str) -> String {
 }
 
 /// A redirect: its status and where it leads, if a filter says so.
-pub(crate) fn redirect(
+pub(crate) fn redirect_location(
     filters: &[RouteFilter],
     (host, tls): (&str, bool),
     uri: &Uri,
@@ -175,7 +175,7 @@ pub(crate) fn redirect(
         None => String::new(),
     };
     let path = match &redirect.path {
-        Some(change) => changed(change, uri.path(), prefix),
+        Some(change) => apply_path_modifier(change, uri.path(), prefix),
         None => uri.path().to_owned(),
     };
     let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();

@@ -16,12 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLog;
 use crate::address::AddressDialer;
-use crate::client::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind, secret_key};
-use crate::control::{ControlHandle, GatewayDeps, home};
+use crate::sessions::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key};
+use crate::control::{ControlHandle, GatewayDeps, pass_key};
 use crate::guard::AddressPolicy;
 use crate::limits::ListenerLimits;
 use crate::office::ReplicaInfo;
-use crate::serve::{ProxyServer, ProxySettings, ServePhase};
+use crate::proxy::{ProxyServer, ProxySettings, ServePhase};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
@@ -43,7 +43,7 @@ pub struct GatewaySettings {
     /// Where the iroh key is kept; without, it is another in each life.
     pub key_file: Option<PathBuf>,
     /// The address of the QUIC socket; any, if not said.
-    pub quic: Option<SocketAddr>,
+    pub quic_bind: Option<SocketAddr>,
     /// Relays, beside those of the ConnectorClasses.
     pub relays: Vec<String>,
     /// How much is taken on.
@@ -80,7 +80,7 @@ impl GatewaySettings {
             advertise: None,
             admin: None,
             key_file: None,
-            quic: None,
+            quic_bind: None,
             relays: Vec::new(),
             limits: ListenerLimits::default(),
             headers: true,
@@ -107,10 +107,10 @@ pub enum GatewayError {
     NoAddress(IpAddr),
     /// The key.
     #[error(transparent)]
-    Key(#[from] crate::client::KeyError),
+    Key(#[from] crate::sessions::KeyError),
     /// The QUIC socket.
     #[error(transparent)]
-    Bind(#[from] crate::client::BindError),
+    Bind(#[from] crate::sessions::BindError),
     /// The way to addresses.
     #[error(transparent)]
     Address(#[from] crate::address::AddressError),
@@ -134,20 +134,20 @@ pub async fn run(
     let tasks = Tasks::on_runtime();
     let listeners = Listeners::bind(&settings).await?;
     let key = secret_key(settings.key_file.as_deref())?;
-    let endpoint = bind(key, &settings.relays, settings.quic).await?;
-    let place = place(&settings, &listeners, endpoint.id().to_string())?;
+    let endpoint = bind_endpoint(key, &settings.relays, settings.quic_bind).await?;
+    let place = replica_info(&settings, &listeners, endpoint.id().to_string())?;
     let (poke, table, telemetry) = (
         Trigger::default(),
         Arc::default(),
         GatewayMetrics::default(),
     );
-    let (poked, home) = (poke.clone(), home(&settings.namespace));
-    let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.poke(&home));
+    let (poked, home) = (poke.clone(), pass_key(&settings.namespace));
+    let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.poke(&pass_key));
     let ports = listeners.ports(&settings);
-    let server = server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
+    let server = build_server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
     let parts = GatewayDeps {
         sessions: Arc::new(keeper.clone()),
-        poke,
+        trigger: poke,
         table,
         health: server.health(),
         clock: Clock::system(),
@@ -160,20 +160,20 @@ pub async fn run(
     let ended = engine.run(stop.clone().cancelled_owned());
     let mut engine = tasks.start(ended);
     let accepting = tokio::select! { biased;
-        ended = engine.done() => return over(ended),
-        accepting = serve(&server, listeners, &tasks, shutdown) => accepting,
+        ended = engine.done() => return control_result(ended),
+        accepting = serve_until_shutdown(&server, listeners, &tasks, shutdown) => accepting,
     };
-    control.leave().await;
+    control.delete_replica().await;
     server.drain(Instant::now() + settings.drain).await;
     drop(accepting);
     stop.cancel();
     let ended = engine.join().await;
     keeper.close().await;
-    over(ended)
+    control_result(ended)
 }
 
 /// Accepts as soon as there is a table, and returns what accepts at `shutdown`.
-async fn serve(
+async fn serve_until_shutdown(
     server: &ProxyServer,
     listeners: Listeners,
     tasks: &Tasks,
@@ -183,7 +183,7 @@ async fn serve(
     tokio::pin!(shutdown);
     tokio::select! { biased;
         () = &mut shutdown => return Vec::new(),
-        () = health.reached(ServePhase::Serving) => {}
+        () = health.wait_for(ServePhase::Serving) => {}
     }
     let accepting = listeners.accept(server, tasks);
     tracing::info!("Serves");
@@ -191,14 +191,14 @@ async fn serve(
     accepting
 }
 
-fn over(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
+fn control_result(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
     match ended {
         Some(result) => Ok(result?),
         None => Err(aplomb::Error::fault("the control side panicked").into()),
     }
 }
 
-fn server(
+fn build_server(
     settings: &GatewaySettings,
     ports: &[u16],
     tasks: &Tasks,
@@ -212,7 +212,7 @@ fn server(
         agents: Arc::new(AgentDialer(keeper.clone())),
         addresses: Arc::new(AddressDialer::new(guard, settings.origin_ca.as_deref())?),
     };
-    let log = || AccessLog::to(std::io::stdout()).map_err(GatewayError::AccessLog);
+    let log = || AccessLog::new(std::io::stdout()).map_err(GatewayError::AccessLog);
     let serving = ProxySettings {
         limits: settings.limits.clone(),
         headers: settings.headers,
@@ -258,8 +258,8 @@ impl Listeners {
     }
 
     fn accept(self, server: &ProxyServer, tasks: &Tasks) -> Vec<TaskHandle<()>> {
-        let http = tasks.start(server.http(self.http));
-        let tls = self.tls.map(|tls| tasks.start(server.tls(tls)));
+        let http = tasks.start(server.serve_http(self.http));
+        let tls = self.tls.map(|tls| tasks.start(server.serve_tls(tls)));
         std::iter::once(http).chain(tls).collect()
     }
 }
@@ -270,7 +270,7 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
 }
 
 /// How this replica is known.
-fn place(
+fn replica_info(
     settings: &GatewaySettings,
     listeners: &Listeners,
     endpoint_id: String,

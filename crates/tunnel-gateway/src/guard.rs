@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use ipnet::IpNet;
 
 /// Where clouds give secrets to machines. Nothing opens these.
-const METADATA: [&str; 11] = [
+const METADATA_ADDRESSES: [&str; 11] = [
     "169.254.169.254/32",
     "169.254.170.2/32",
     "169.254.170.23/32",
@@ -24,7 +24,7 @@ const METADATA: [&str; 11] = [
 ];
 
 /// What is not public. Addresses of IPv6 outside 2000::/3 are not public either.
-const CLOSED: [(&str, &str); 20] = [
+const NON_PUBLIC_NETWORKS: [(&str, &str); 20] = [
     ("0.0.0.0/8", "unspecified"),
     ("10.0.0.0/8", "private"),
     ("100.64.0.0/10", "shared"),
@@ -48,11 +48,11 @@ const CLOSED: [(&str, &str); 20] = [
 ];
 
 /// The ports of a kubelet: who reaches one may run commands in Pods or read what they are.
-const KUBELET: [u16; 2] = [10250, 10255];
+const KUBELET_PORTS: [u16; 2] = [10250, 10255];
 
 /// Why an address is not dialed. The text names no address: the one who reads it may be a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
+pub enum AddressRefusal {
     /// Its network is not public, and not opened: what kind it is of.
     Network(&'static str),
     /// A kubelet may listen there.
@@ -60,12 +60,12 @@ pub enum Closed {
     /// It is a cloud's metadata service.
     Metadata,
     /// It is a listener of this gateway.
-    Own,
+    OwnListener,
     /// A flag of the gateway closes its network.
     Denied,
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for AddressRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(kind) => write!(
@@ -78,7 +78,7 @@ impl fmt::Display for Closed {
                  of the ConnectorClass",
             ),
             Self::Metadata => f.write_str("cloud metadata, which is never dialed"),
-            Self::Own => f.write_str("a listener of the gateway itself, which is never dialed"),
+            Self::OwnListener => f.write_str("a listener of the gateway itself, which is never dialed"),
             Self::Denied => f.write_str("a network that --deny-network closes"),
         }
     }
@@ -89,9 +89,9 @@ impl fmt::Display for Closed {
 pub struct AddressPolicy {
     allowed: Vec<IpNet>,
     denied: Vec<IpNet>,
-    own: Vec<u16>,
+    own_ports: Vec<u16>,
     metadata: Vec<IpNet>,
-    closed: Vec<(IpNet, &'static str)>,
+    non_public: Vec<(IpNet, &'static str)>,
 }
 
 impl AddressPolicy {
@@ -106,9 +106,9 @@ impl AddressPolicy {
         Self {
             allowed,
             denied: denied.to_vec(),
-            own: own.to_vec(),
-            metadata: METADATA.map(network).to_vec(),
-            closed: CLOSED.map(|(it, kind)| (network(it), kind)).to_vec(),
+            own_ports: own.to_vec(),
+            metadata: METADATA_ADDRESSES.map(network).to_vec(),
+            non_public: NON_PUBLIC_NETWORKS.map(|(it, kind)| (network(it), kind)).to_vec(),
         }
     }
 
@@ -117,32 +117,32 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// Says why not.
-    pub fn judge(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), Closed> {
+    pub fn check(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), AddressRefusal> {
         let outer = address.ip();
-        let ip = meant(outer);
+        let ip = effective_address(outer);
         let within = |networks: &[IpNet]| networks.iter().any(|it| it.contains(&ip));
         if within(&self.metadata) {
-            return Err(Closed::Metadata);
+            return Err(AddressRefusal::Metadata);
         }
-        if self.own.contains(&address.port()) && is_local(address) {
-            return Err(Closed::Own);
+        if self.own_ports.contains(&address.port()) && is_local(address) {
+            return Err(AddressRefusal::OwnListener);
         }
         let allowed = within(&self.allowed);
         if !allowed && (within(&self.denied) || self.denied.iter().any(|it| it.contains(&outer))) {
-            return Err(Closed::Denied);
+            return Err(AddressRefusal::Denied);
         }
         let host = |it: &IpNet| it.prefix_len() == it.max_prefix_len() && it.addr() == ip;
         let by_itself = self.allowed.iter().chain(opened).any(host);
-        if KUBELET.contains(&address.port()) && !by_itself {
-            return Err(Closed::Kubelet);
+        if KUBELET_PORTS.contains(&address.port()) && !by_itself {
+            return Err(AddressRefusal::Kubelet);
         }
         if allowed || within(opened) {
             return Ok(());
         }
-        match self.closed.iter().find(|(it, _)| it.contains(&ip)) {
-            Some((_, kind)) => Err(Closed::Network(kind)),
+        match self.non_public.iter().find(|(it, _)| it.contains(&ip)) {
+            Some((_, kind)) => Err(AddressRefusal::Network(kind)),
             None if is_global(ip) => Ok(()),
-            None => Err(Closed::Network("reserved")),
+            None => Err(AddressRefusal::Network("reserved")),
         }
     }
 }
@@ -156,7 +156,7 @@ impl Default for AddressPolicy {
 /// Whether an address is one of this machine: only those can be bound.
 fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
-    let plain = SocketAddr::new(meant(address.ip()), 0);
+    let plain = SocketAddr::new(effective_address(address.ip()), 0);
     UdpSocket::bind(address).is_ok() || UdpSocket::bind(plain).is_ok()
 }
 
@@ -170,14 +170,14 @@ fn is_global(ip: IpAddr) -> bool {
 
 /// The address that packets to it end up at: of one that is mapped, compatible, NAT64 or 6to4 the inner
 /// one.
-fn meant(ip: IpAddr) -> IpAddr {
+fn effective_address(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
-        IpAddr::V6(outer) => embedded(outer).map_or(ip, IpAddr::V4),
+        IpAddr::V6(outer) => embedded_ipv4(outer).map_or(ip, IpAddr::V4),
     }
 }
 
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let low = Ipv4Addr::from_bits(u32::try_from(bits & 0xffff_ffff).ok()?);
     match address.segments() {

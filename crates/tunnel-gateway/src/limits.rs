@@ -60,8 +60,8 @@ impl Default for ListenerLimits {
 /// So many at once for each key.
 #[derive(Debug)]
 pub(crate) struct KeyedLimit<K: Ord + Clone> {
-    most: usize,
-    taken: Mutex<BTreeMap<K, usize>>,
+    max: usize,
+    in_use: Mutex<BTreeMap<K, usize>>,
 }
 
 /// One of them. Dropping it makes room for another.
@@ -74,16 +74,16 @@ pub(crate) struct LimitSlot<K: Ord + Clone> {
 impl<K: Ord + Clone> KeyedLimit<K> {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
-            most,
-            taken: Mutex::default(),
+            max: most,
+            in_use: Mutex::default(),
         })
     }
 
     /// One more, if there is room.
-    pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn try_acquire(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
+        let mut taken = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let many = taken.get(&key).copied().unwrap_or_default();
-        if many >= self.most {
+        if many >= self.max {
             return None;
         }
         taken.insert(key.clone(), many + 1);
@@ -97,7 +97,7 @@ impl<K: Ord + Clone> Drop for LimitSlot<K> {
     fn drop(&mut self) {
         let mut taken = self
             .quota
-            .taken
+            .in_use
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         match taken.get_mut(&self.key) {
@@ -108,7 +108,7 @@ impl<K: Ord + Clone> Drop for LimitSlot<K> {
 }
 
 /// Whom a connection counts for: an address, or the /64 that one customer has of IPv6.
-pub(crate) fn client(address: IpAddr) -> IpAddr {
+pub(crate) fn client_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (!0_u128 << 64))),
@@ -122,24 +122,24 @@ mod tests {
     #[test]
     fn one_key_at_its_limit_leaves_room_for_another() {
         let quota = KeyedLimit::new(2);
-        let first = quota.take("a").expect("room");
-        let _second = quota.take("a").expect("room");
-        assert!(quota.take("a").is_none());
-        assert!(quota.take("b").is_some());
+        let first = quota.try_acquire("a").expect("room");
+        let _second = quota.try_acquire("a").expect("room");
+        assert!(quota.try_acquire("a").is_none());
+        assert!(quota.try_acquire("b").is_some());
         drop(first);
-        assert!(quota.take("a").is_some());
+        assert!(quota.try_acquire("a").is_some());
     }
 
     #[test]
-    fn a_key_that_is_not_used_is_forgotten() {
+    fn an_unused_key_is_removed() {
         let quota = KeyedLimit::new(1);
-        drop(quota.take("a"));
-        assert!(quota.taken.lock().expect("whole").is_empty());
+        drop(quota.try_acquire("a"));
+        assert!(quota.in_use.lock().expect("whole").is_empty());
     }
 
     #[test]
-    fn neighbours_in_a_64_are_one_client() {
-        let parse = |text: &str| client(text.parse().expect("an address"));
+    fn addresses_of_one_64_are_one_client() {
+        let parse = |text: &str| client_address(text.parse().expect("an address"));
         assert_eq!(parse("2001:db8::1"), parse("2001:db8::ffff:2"));
         assert_ne!(parse("2001:db8::1"), parse("2001:db8:0:1::1"));
         assert_eq!(parse("::ffff:192.0.2.1"), parse("192.0.2.1"));

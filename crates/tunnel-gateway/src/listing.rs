@@ -8,64 +8,64 @@ use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, QuarantinedRoute};
 use serde::Serialize;
 
 /// How many entries are shown whole.
-const SHOWN: usize = 512;
+const MAX_ENTRIES: usize = 512;
 /// How many bytes those take at most.
-const WHOLE: usize = 256 * 1024;
+const MAX_ENTRY_BYTES: usize = 256 * 1024;
 /// How many bytes the names of the others take at most.
-const NAMES: usize = 192 * 1024;
+const MAX_NAME_BYTES: usize = 192 * 1024;
 /// How many namespaces are named.
-const NAMESPACES: usize = 256;
+const MAX_NAMESPACES: usize = 256;
 
 /// Writes down what is left out and what is lost.
-pub(crate) fn list(
+pub(crate) fn write_lists(
     spec: &mut GatewayReplicaSpec,
     quarantined: &[QuarantinedRoute],
     lost: &[LostSession],
 ) {
-    let (shown, rest) = quarantined.split_at(fitting(quarantined));
+    let (shown, rest) = quarantined.split_at(fitting_entries(quarantined));
     let named = |it: &QuarantinedRoute| {
         (
             it.namespace.clone(),
             format!("{}/{}", it.namespace, it.name),
         )
     };
-    let (more, mut cut) = names(rest.iter().map(named).collect());
+    let (more, mut cut) = fitting_names(rest.iter().map(named).collect());
     (spec.quarantined, spec.more_quarantined) = (shown.to_vec(), more);
-    let (shown, rest) = lost.split_at(fitting(lost));
+    let (shown, rest) = lost.split_at(fitting_entries(lost));
     let named = |it: &LostSession| {
         let name = format!("{}/{}/{}", it.namespace, it.name, it.session);
         (it.namespace.clone(), name)
     };
-    let (more, lost_cut) = names(rest.iter().map(named).collect());
+    let (more, lost_cut) = fitting_names(rest.iter().map(named).collect());
     (spec.lost, spec.more_lost) = (shown.to_vec(), more);
     cut.extend(lost_cut);
-    spec.incomplete = match cut.len() > NAMESPACES {
+    spec.incomplete = match cut.len() > MAX_NAMESPACES {
         true => vec!["*".to_owned()],
         false => cut.into_iter().collect(),
     };
 }
 
 /// How many of the first entries are shown whole.
-fn fitting<T: Serialize>(all: &[T]) -> usize {
-    let mut room = WHOLE;
+fn fitting_entries<T: Serialize>(all: &[T]) -> usize {
+    let mut room = MAX_ENTRY_BYTES;
     let fits = |it: &&T| {
         let bytes = serde_json::to_vec(it).map_or(usize::MAX, |json| json.len() + 1);
         let left = room.checked_sub(bytes);
         room = left.unwrap_or_default();
         left.is_some()
     };
-    all.iter().take(SHOWN).take_while(fits).count()
+    all.iter().take(MAX_ENTRIES).take_while(fits).count()
 }
 
 /// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first:
 /// one that has very many costs the others nothing.
-fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
+fn fitting_names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (namespace, _) in &all {
         *counts.entry(namespace.clone()).or_default() += 1;
     }
     all.sort_by_cached_key(|(namespace, name)| (counts[namespace], name.clone()));
-    let (mut room, mut fit, mut cut) = (NAMES, Vec::new(), BTreeSet::new());
+    let (mut room, mut fit, mut cut) = (MAX_NAME_BYTES, Vec::new(), BTreeSet::new());
     for (namespace, name) in all {
         // With its quotes and a comma.
         room = room.saturating_sub(name.len() + 3);
@@ -95,7 +95,7 @@ mod tests {
             relays: Some(Vec::new()),
             ..GatewayReplicaSpec::default()
         };
-        list(&mut spec, quarantined, lost);
+        write_lists(&mut spec, quarantined, lost);
         let bytes = serde_json::to_vec(&spec).expect("JSON").len();
         assert!(bytes < 1_000_000, "{bytes} bytes");
         spec
@@ -123,7 +123,7 @@ mod tests {
             let with_reason = spec
                 .all_quarantined()
                 .filter(|(_, _, reason)| reason.is_some());
-            assert_eq!(with_reason.count(), count.min(SHOWN));
+            assert_eq!(with_reason.count(), count.min(MAX_ENTRIES));
             let last = format!("web-{}", count.saturating_sub(1));
             assert_eq!(
                 spec.all_quarantined().any(|(_, name, _)| name == last),
@@ -140,7 +140,7 @@ mod tests {
             .collect();
         let spec = listed(&all, &[]);
         assert_eq!(spec.all_quarantined().count(), 600);
-        assert!(spec.quarantined.len() < SHOWN);
+        assert!(spec.quarantined.len() < MAX_ENTRIES);
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_namespaces_that_they_cannot_be_named_are_all_unknown() {
+    fn too_many_namespaces_are_all_unknown() {
         let all: Vec<_> = (0..60_000)
             .map(|it| route(&format!("team-{it}"), "web".to_owned(), "bad"))
             .collect();

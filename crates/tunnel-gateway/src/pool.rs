@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::dial::OriginStream;
 use crate::limits::ListenerLimits;
-use crate::serve::upload::{UploadProgress, UpstreamSender};
+use crate::proxy::request_body::{UploadProgress, UpstreamSender};
 use crate::table::OriginTarget;
 
 /// Whose connections, and to where.
@@ -34,15 +34,15 @@ pub(crate) struct ConnectionPool {
 
 struct Shared {
     tasks: Tasks,
-    idle_for: Duration,
-    most: usize,
+    idle_timeout: Duration,
+    max_idle: usize,
     header_bytes: usize,
-    idle: Mutex<BTreeMap<PoolKey, Vec<Waiting>>>,
+    idle: Mutex<BTreeMap<PoolKey, Vec<IdleConnection>>>,
     /// Something waits where nothing did.
-    first: Notify,
+    not_empty: Notify,
 }
 
-struct Waiting {
+struct IdleConnection {
     connection: Connection,
     since: Instant,
 }
@@ -59,20 +59,20 @@ pub(crate) struct PooledConnection {
     pool: Weak<Shared>,
     key: PoolKey,
     connection: Connection,
-    progress: Option<Arc<UploadProgress>>,
+    upload: Option<Arc<UploadProgress>>,
 }
 
 impl ConnectionPool {
     pub(crate) fn new(tasks: &Tasks, limits: &ListenerLimits) -> Self {
         let shared = Arc::new(Shared {
             tasks: tasks.clone(),
-            idle_for: limits.idle_connection,
-            most: limits.idle_connections_per_origin,
+            idle_timeout: limits.idle_connection,
+            max_idle: limits.idle_connections_per_origin,
             header_bytes: limits.header_bytes,
             idle: Mutex::default(),
-            first: Notify::new(),
+            not_empty: Notify::new(),
         });
-        let reaper = tasks.start(reap(Arc::downgrade(&shared)));
+        let reaper = tasks.start(run_reaper(Arc::downgrade(&shared)));
         Self {
             shared,
             _reaper: reaper,
@@ -81,8 +81,8 @@ impl ConnectionPool {
 
     /// A connection that waited: the one that was used last, because it is the least likely to have been
     /// closed by the origin.
-    pub(crate) fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
-        let mut idle = self.shared.idle();
+    pub(crate) fn take_idle(&self, key: &PoolKey) -> Option<PooledConnection> {
+        let mut idle = self.shared.lock_idle();
         let waiting = idle.get_mut(key)?;
         // One that is not ready yet may still be reading the end of its last response.
         waiting.retain(|it| !it.connection.sender.is_closed());
@@ -95,7 +95,7 @@ impl ConnectionPool {
         }
         drop(idle);
         let connection = taken?.connection;
-        Some(self.lease(key.clone(), connection))
+        Some(self.new_lease(key.clone(), connection))
     }
 
     /// A connection over `stream`.
@@ -116,15 +116,15 @@ impl ConnectionPool {
             sender,
             _driver: driver,
         };
-        Ok(self.lease(key, connection))
+        Ok(self.new_lease(key, connection))
     }
 
-    fn lease(&self, key: PoolKey, connection: Connection) -> PooledConnection {
+    fn new_lease(&self, key: PoolKey, connection: Connection) -> PooledConnection {
         PooledConnection {
             pool: Arc::downgrade(&self.shared),
             key,
             connection,
-            progress: None,
+            upload: None,
         }
     }
 }
@@ -135,52 +135,52 @@ impl PooledConnection {
     }
 
     /// The request that is sent over it.
-    pub(crate) fn carries(&mut self, progress: Arc<UploadProgress>) {
-        self.progress = Some(progress);
+    pub(crate) fn set_upload(&mut self, progress: Arc<UploadProgress>) {
+        self.upload = Some(progress);
     }
 
     /// The response has ended. A connection whose request has not is of no use to another.
-    pub(crate) fn give_back(self) {
+    pub(crate) fn release(self) {
         let Some(pool) = self.pool.upgrade() else {
             return;
         };
-        let sent = self.progress.is_none_or(|it| it.finished());
+        let sent = self.upload.is_none_or(|it| it.is_finished());
         if !sent || self.connection.sender.is_closed() {
             return;
         }
-        let mut idle = pool.idle();
+        let mut idle = pool.lock_idle();
         if idle.is_empty() {
-            pool.first.notify_one();
+            pool.not_empty.notify_one();
         }
         let waiting = idle.entry(self.key).or_default();
-        waiting.push(Waiting {
+        waiting.push(IdleConnection {
             connection: self.connection,
             since: Instant::now(),
         });
-        let too_many = (waiting.len() > pool.most).then(|| waiting.remove(0));
+        let too_many = (waiting.len() > pool.max_idle).then(|| waiting.remove(0));
         drop(idle);
         drop(too_many);
     }
 }
 
 impl Shared {
-    fn idle(&self) -> MutexGuard<'_, BTreeMap<PoolKey, Vec<Waiting>>> {
+    fn lock_idle(&self) -> MutexGuard<'_, BTreeMap<PoolKey, Vec<IdleConnection>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Closes what has waited too long or was closed by the origin, and says when to look again.
-    fn sweep(&self) -> Option<Instant> {
+    fn close_expired(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut idle = self.idle();
+        let mut idle = self.lock_idle();
         let mut gone = Vec::new();
         for waiting in idle.values_mut() {
             let over =
-                |it: &Waiting| it.since + self.idle_for <= now || it.connection.sender.is_closed();
+                |it: &IdleConnection| it.since + self.idle_timeout <= now || it.connection.sender.is_closed();
             gone.extend(waiting.extract_if(.., |it| over(it)));
         }
         idle.retain(|_, waiting| !waiting.is_empty());
         let oldest = idle.values().filter_map(|it| it.first());
-        let next = oldest.map(|it| it.since + self.idle_for).min();
+        let next = oldest.map(|it| it.since + self.idle_timeout).min();
         drop(idle);
         drop(gone);
         next
@@ -188,15 +188,15 @@ impl Shared {
 }
 
 /// Sleeps while nothing waits.
-async fn reap(pool: Weak<Shared>) {
+async fn run_reaper(pool: Weak<Shared>) {
     loop {
         let Some(shared) = pool.upgrade() else { return };
-        match shared.sweep() {
+        match shared.close_expired() {
             Some(next) => {
                 drop(shared);
                 tokio::time::sleep_until(next).await;
             }
-            None => shared.first.notified().await,
+            None => shared.not_empty.notified().await,
         }
     }
 }

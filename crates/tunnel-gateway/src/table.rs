@@ -42,13 +42,13 @@ impl Protocols {
 
     /// Whether a connection with TLS, or without it, is one of them.
     #[must_use]
-    pub const fn include(self, tls: bool) -> bool {
+    pub const fn includes(self, tls: bool) -> bool {
         if tls { self.https } else { self.http }
     }
 
     /// Those of either.
     #[must_use]
-    pub const fn or(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self {
             http: self.http || other.http,
             https: self.https || other.https,
@@ -86,7 +86,7 @@ pub struct TunnelInfo {
 impl TunnelInfo {
     /// Its namespace/name, for people.
     #[must_use]
-    pub fn label(&self) -> String {
+    pub fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
@@ -110,7 +110,7 @@ pub struct TableRoute {
 
 impl TableRoute {
     /// What it matches of a path by prefix.
-    pub(crate) fn prefix(&self) -> &str {
+    pub(crate) fn path_prefix(&self) -> &str {
         let path = self.matches.wanted.path.as_ref();
         path.filter(|it| it.kind == PathMatchType::PathPrefix)
             .map_or("/", |it| &it.value)
@@ -138,7 +138,7 @@ pub enum RouteAction {
     /// A filter answers it with a redirect.
     Redirect,
     /// It has nowhere to go: a status code and a stable word for it.
-    Nowhere {
+    NoBackend {
         /// The status code.
         status: u16,
         /// The word, of [`crate::reason`].
@@ -172,7 +172,7 @@ pub struct Addresses {
     /// Names or addresses with ports, checked after resolution.
     pub names: Vec<String>,
     /// The networks that the class opens. A connection is never used by a route with others.
-    pub opened: Vec<IpNet>,
+    pub open_networks: Vec<IpNet>,
 }
 
 /// An agent.
@@ -199,7 +199,7 @@ pub struct AgentTarget {
 impl AgentTarget {
     /// The Connector, as messages to its agent name it.
     #[must_use]
-    pub fn connector(&self) -> ConnectorId {
+    pub fn connector_id(&self) -> ConnectorId {
         ConnectorId {
             namespace: self.namespace.clone(),
             uid: self.uid.clone(),

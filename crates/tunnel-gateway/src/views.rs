@@ -54,7 +54,7 @@ impl ObjectMetaView {
     }
 
     /// Whether people and controllers say the same with it as with `other`.
-    pub(crate) fn says_as(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         self.labels == other.labels && self.annotations == other.annotations
     }
 }
@@ -123,18 +123,18 @@ pub(crate) struct ParsedRule(pub(crate) Result<RouteRule, String>);
 
 impl From<Value> for ParsedRule {
     fn from(rule: Value) -> Self {
-        Self(read(&rule))
+        Self(parse_rule(&rule))
     }
 }
 
 /// Reads a rule and compiles its matches: once, and not for each table that it is in.
-fn read(rule: &Value) -> Result<RouteRule, String> {
+fn parse_rule(rule: &Value) -> Result<RouteRule, String> {
     let rule: Result<RouteRule, _> = aplomb::nulls::read(rule);
     let mut rule = rule.map_err(|error| error.to_string())?;
     if rule.matches.is_empty() {
         rule.matches.push(RouteMatch::default());
     }
-    let matchers = rule.matches.iter().map(matcher::compile);
+    let matchers = rule.matches.iter().map(matcher::compile_match);
     rule.matchers = CompiledMatches(matchers.collect::<Result<_, _>>()?);
     Ok(rule)
 }
@@ -225,14 +225,14 @@ struct ConditionView {
 
 impl GatewayConnectorView {
     /// Whether the operator has seen its agent go on purpose.
-    pub(crate) fn released(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         use aplomb_api::tunnel::{conditions::ONLINE, reasons::RELEASED};
         let mut all = self.status.conditions.iter();
         all.any(|it| &*it.kind == ONLINE && &*it.status == "False" && &*it.reason == RELEASED)
     }
 
     /// Whether its agent has been told to accept the gateway `id`.
-    pub(crate) fn lists(&self, id: &str) -> bool {
+    pub(crate) fn lists_gateway(&self, id: &str) -> bool {
         let listed = self.status.gateways.as_deref().unwrap_or_default();
         listed.iter().any(|it| it == id)
     }

@@ -39,7 +39,7 @@ pub struct TableInputs {
     /// The relays that an administrator allows: an agent may say any.
     pub relays: BTreeSet<RelayUrl>,
     /// The networks that each ConnectorClass opens.
-    pub networks: BTreeMap<String, Vec<IpNet>>,
+    pub class_networks: BTreeMap<String, Vec<IpNet>>,
     /// The versions that the caches had passed before any of this was read.
     pub versions: AppliedVersions,
     /// The UIDs of Gateways whose HTTPProxy may be about to be seen.
@@ -75,7 +75,7 @@ pub struct ConnectorInfo {
     /// Its agent has gone on purpose, and no other life of it has been seen since.
     pub released: bool,
     /// Its agent has been told to accept this gateway.
-    pub listed: bool,
+    pub gateway_listed: bool,
 }
 
 /// What is to be served, and what is to be said of it.
@@ -99,7 +99,7 @@ pub struct TableReport {
     /// What it had to leave out, sorted.
     pub quarantined: Vec<QuarantinedRoute>,
     /// The connectors to hold a session with.
-    pub wanted: BTreeMap<ObjectKey, SessionTarget>,
+    pub session_targets: BTreeMap<ObjectKey, SessionTarget>,
 }
 
 /// A connector that tunnels go through.
@@ -108,5 +108,5 @@ pub struct SessionTarget {
     /// How it is reached.
     pub target: Arc<AgentTarget>,
     /// Whether its agent has been told to accept this gateway: a dial before that is in vain.
-    pub listed: bool,
+    pub gateway_listed: bool,
 }

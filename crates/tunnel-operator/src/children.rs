@@ -24,19 +24,19 @@ pub(crate) struct ChildObjects {
 }
 
 /// The children that serve `hostnames`, or what is wrong with the spec.
-pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
+pub(crate) fn build_children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
     let mut slices = Vec::new();
     let mut rules = Vec::new();
     for (index, rule) in proxy.spec.rules.iter().enumerate() {
         let reference = match rule.backends.first() {
-            Some(backend) => Some(reference(proxy, index, backend, &mut slices)?),
+            Some(backend) => Some(backend_reference(proxy, index, backend, &mut slices)?),
             None => None,
         };
         rules.push(route_rule(rule, reference));
     }
     Ok(ChildObjects {
-        gateway: gateway(proxy, hostnames)?,
-        route: route(proxy, hostnames, &rules)?,
+        gateway: build_gateway(proxy, hostnames)?,
+        route: build_route(proxy, hostnames, &rules)?,
         slices,
     })
 }
@@ -51,7 +51,7 @@ pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
 }
 
 /// A short name for what was asked for, the same for the same.
-pub(crate) fn digest(asked: &Value) -> String {
+pub(crate) fn spec_digest(asked: &Value) -> String {
     let digest = Sha256::digest(asked.to_string().as_bytes());
     digest
         .iter()
@@ -77,21 +77,21 @@ fn name(proxy: &HttpProxy) -> &str {
 
 /// The certificate of a hostname. It is that of one's own hostnames, where there are some: nobody has one
 /// of the platform's hostname beside them.
-pub(crate) fn certificate<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
+pub(crate) fn certificate_ref<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
     let own = &proxy.spec.hostnames;
     let covered = own.is_empty() || own.iter().any(|it| it == hostname);
     proxy.spec.tls.as_ref().filter(|_| covered)
 }
 
-fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
+fn build_gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     let mut listeners = Vec::new();
     for hostname in hostnames {
         // A name from the hostname itself: an index would rename the rest when the first one goes.
-        let tag = &digest(&json!(hostname))[..8];
+        let tag = &spec_digest(&json!(hostname))[..8];
         listeners.push(json!({
             "name": format!("http-{tag}"), "hostname": hostname, "port": 80, "protocol": "HTTP",
         }));
-        if let Some(tls) = certificate(proxy, hostname) {
+        if let Some(tls) = certificate_ref(proxy, hostname) {
             listeners.push(json!({
                 "name": format!("https-{tag}"), "hostname": hostname, "port": 443, "protocol": "HTTPS",
                 "tls": {"mode": "Terminate", "certificateRefs": [{
@@ -102,16 +102,16 @@ fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     }
     let class = Some(&proxy.spec.connector_class_name).filter(|it| *it != CLASS);
     let class = class.map(|class| (annotations::CLASS.to_owned(), class.clone()));
-    typed(json!({
+    from_json(json!({
         "metadata": metadata(proxy, name(proxy), class.into_iter().collect()),
         "spec": {"gatewayClassName": CLASS, "listeners": listeners},
     }))
 }
 
-fn route(proxy: &HttpProxy, hostnames: &[String], rules: &[Value]) -> Result<HttpRoute, String> {
+fn build_route(proxy: &HttpProxy, hostnames: &[String], rules: &[Value]) -> Result<HttpRoute, String> {
     let generation = proxy.metadata.generation.unwrap_or_default().to_string();
     let generation = [(annotations::GENERATION.to_owned(), generation)].into();
-    typed(json!({
+    from_json(json!({
         "metadata": metadata(proxy, name(proxy), generation),
         "spec": {
             "parentRefs": [{
@@ -144,7 +144,7 @@ fn route_rule(rule: &ProxyRule, backend: Option<Value>) -> Value {
 }
 
 /// The reference to a backend; an EndpointSlice is made for it unless the spec names one.
-fn reference(
+fn backend_reference(
     proxy: &HttpProxy,
     rule: usize,
     backend: &Backend,
@@ -153,9 +153,9 @@ fn reference(
     let (name, port) = match &backend.instance {
         Some(instance) => (instance.name.clone(), instance.port),
         None => {
-            let endpoint = Address::parse(rule, backend)?;
+            let endpoint = BackendUrl::parse(rule, backend)?;
             let name = slice_name(name(proxy), rule);
-            slices.push(slice(proxy, &name, backend, &endpoint));
+            slices.push(build_slice(proxy, &name, backend, &endpoint));
             (name, endpoint.port)
         }
     };
@@ -170,13 +170,13 @@ fn reference(
 }
 
 /// What an endpoint's URL says.
-struct Address {
+struct BackendUrl {
     url: String,
     host: String,
     port: u16,
 }
 
-impl Address {
+impl BackendUrl {
     fn parse(rule: usize, backend: &Backend) -> Result<Self, String> {
         let field = format!("spec.rules[{rule}].backends[0].endpoint");
         let Some(url) = &backend.endpoint else {
@@ -207,7 +207,7 @@ impl Address {
 
     /// What an EndpointSlice can hold of it. An agent dials by the annotation alone, since the API
     /// allows neither a loopback address nor a bare name such as `localhost` here.
-    fn placed(&self, connector: Option<&str>) -> (&'static str, String) {
+    fn slice_address(&self, connector: Option<&str>) -> (&'static str, String) {
         match (connector, self.host.parse::<std::net::IpAddr>()) {
             (Some(connector), _) => ("FQDN", format!("{connector}.connector.internal")),
             (None, Ok(std::net::IpAddr::V4(_))) => ("IPv4", self.host.clone()),
@@ -219,11 +219,11 @@ impl Address {
 
 /// What the agent of a backend has to expose, as it is written after `--expose`.
 pub(crate) fn target(backend: &Backend) -> Option<String> {
-    let address = Address::parse(0, backend).ok()?;
+    let address = BackendUrl::parse(0, backend).ok()?;
     Some(address.target())
 }
 
-fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> EndpointSlice {
+fn build_slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &BackendUrl) -> EndpointSlice {
     let connector = backend.connector.as_ref().map(|it| it.name.as_str());
     let mut notes = BTreeMap::from([(annotations::ENDPOINT.to_owned(), at.url.clone())]);
     if let Some(connector) = connector {
@@ -232,7 +232,7 @@ fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> Endp
     if let Some(hostname) = backend.tls.as_ref().and_then(|tls| tls.hostname.clone()) {
         notes.insert(annotations::TLS_HOSTNAME.to_owned(), hostname);
     }
-    let (address_type, address) = at.placed(connector);
+    let (address_type, address) = at.slice_address(connector);
     let mut metadata = metadata(proxy, name, notes);
     let label = (labels::MANAGED_BY.to_owned(), labels::MANAGER.to_owned());
     metadata.labels.get_or_insert_default().extend([label]);
@@ -253,6 +253,6 @@ fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> Endp
 }
 
 /// The generated type of what was built. Its spec was validated by the HTTPProxy's own schema.
-fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 /// Makes the GatewayClass and the ConnectorClass of the name `aplomb` if they are not there.
-pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
+pub(crate) async fn ensure_classes(client: &kube::Client) -> Result<()> {
     let metadata = json!({"name": CLASS});
     let gateway = json!({
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -25,13 +25,13 @@ pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
         "spec": {"controllerName": CONTROLLER},
     });
     let classes = Api::<GatewayClass>::all(client.clone());
-    make(&classes, gateway).await?;
-    make(&Api::<ConnectorClass>::all(client.clone()), connector).await?;
-    accept(&classes).await
+    create_class(&classes, gateway).await?;
+    create_class(&Api::<ConnectorClass>::all(client.clone()), connector).await?;
+    accept_class(&classes).await
 }
 
 /// Says of our GatewayClass that it is served, as its kind asks of whoever serves it.
-async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
+async fn accept_class(classes: &Api<GatewayClass>) -> Result<()> {
     let Some(class) = classes.get_opt(CLASS).await? else {
         return Ok(());
     };
@@ -62,11 +62,11 @@ async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
     Ok(())
 }
 
-async fn make<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
+async fn create_class<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
 where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    if all.get_opt(CLASS).await.map_err(explained)?.is_some() {
+    if all.get_opt(CLASS).await.map_err(explain_error)?.is_some() {
         return Ok(());
     }
     let parameters = PostParams {
@@ -78,12 +78,12 @@ where
         .await
     {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        made => made.map(drop).map_err(explained),
+        made => made.map(drop).map_err(explain_error),
     }
 }
 
 /// A server that does not know a kind has no such path, and says so without a reason.
-fn explained(error: kube::Error) -> Error {
+fn explain_error(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) if status.code == 404 => {
             let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";

@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 use crate::tls::{self, HandshakeError};
 
 /// The longest answer that is read.
-const LONGEST: usize = 16 * 1024;
+const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
 /// One question to one listener.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct ProbeRequest {
     /// What is to be signed.
     pub statement: ProofStatement,
     /// How long it may take.
-    pub patience: Duration,
+    pub timeout: Duration,
 }
 
 /// What the listener said.
@@ -68,7 +68,7 @@ pub enum ProbeError {
 /// Asks listeners. A test puts a stand-in here.
 pub trait ProbeClient: Send + Sync + 'static {
     /// Asks one question, once.
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
@@ -84,16 +84,16 @@ impl HttpProbeClient {
     /// The real one.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: tls::config() }
+        Self { tls: tls::client_config() }
     }
 
-    async fn answer(&self, question: &ProbeRequest) -> Result<ProbeResponse, ProbeError> {
-        let until = Instant::now() + question.patience;
+    async fn send_request(&self, question: &ProbeRequest) -> Result<ProbeResponse, ProbeError> {
+        let until = Instant::now() + question.timeout;
         let stream = TcpStream::connect(&question.listen).await;
         let stream = stream.map_err(|_| ProbeError::Unreachable)?;
         drop(stream.set_nodelay(true));
         if !question.tls {
-            return exchange(stream, question, until).await;
+            return exchange_http(stream, question, until).await;
         }
         let stream = tls::handshake(&self.tls, stream, &question.hostname).await;
         let stream = stream.map_err(|error| match error {
@@ -101,7 +101,7 @@ impl HttpProbeClient {
             HandshakeError::NoCertificate => ProbeError::NoCertificate,
             HandshakeError::WrongName => ProbeError::WrongCertificate,
         })?;
-        exchange(stream, question, until).await
+        exchange_http(stream, question, until).await
     }
 }
 
@@ -112,12 +112,12 @@ impl Default for HttpProbeClient {
 }
 
 impl ProbeClient for HttpProbeClient {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
-            let answer = timeout(question.patience, self.answer(question)).await;
+            let answer = timeout(question.timeout, self.send_request(question)).await;
             answer.unwrap_or(Err(ProbeError::TimedOut))
         })
     }
@@ -129,7 +129,7 @@ impl fmt::Debug for HttpProbeClient {
     }
 }
 
-async fn exchange<S>(
+async fn exchange_http<S>(
     stream: S,
     question: &ProbeRequest,
     until: Instant,
@@ -141,9 +141,9 @@ where
     let (mut sender, connection) = handshake.map_err(|_| ProbeError::Unreachable)?;
     let asked = async {
         let left = until.saturating_duration_since(Instant::now());
-        let response = sender.send_request(request(question, left)?).await;
+        let response = sender.send_request(build_request(question, left)?).await;
         let (head, body) = response.map_err(|_| ProbeError::Unreachable)?.into_parts();
-        let body = Limited::new(body, LONGEST).collect().await;
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
         let reason = head.headers.get(headers::REASON);
         Ok(ProbeResponse {
             status: head.status,
@@ -159,7 +159,7 @@ where
 }
 
 /// The request of a question whose answer is waited for no longer than `left`.
-pub fn request(
+pub fn build_request(
     question: &ProbeRequest,
     left: Duration,
 ) -> Result<Request<Empty<Bytes>>, ProbeError> {

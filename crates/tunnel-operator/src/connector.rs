@@ -29,15 +29,15 @@ pub(crate) struct Observed {
     /// The gateways that are registered, by endpoint id, sorted.
     pub(crate) gateways: Vec<String>,
     pub(crate) status: ConnectorStatus,
-    pub(crate) signs: LivenessSignals,
+    pub(crate) signals: LivenessSignals,
     /// When the last sign of life was heard.
-    pub(crate) heard: Option<Instant>,
+    pub(crate) last_sign_of_life: Option<Instant>,
     /// The heartbeat that the Lease has.
-    pub(crate) beat: Option<Timestamp>,
+    pub(crate) heartbeat: Option<Timestamp>,
     /// Whether the server itself was asked for the Lease in this pass.
     pub(crate) confirmed: bool,
     /// When the Lease was over, nobody was there to judge: this process did not lead, or stood still.
-    pub(crate) overdue: bool,
+    pub(crate) late_decision: bool,
     /// When the next gateway may count as dead, if what the others say would then decide.
     pub(crate) contested_until: Option<Instant>,
     pub(crate) clock: Timestamp,
@@ -60,9 +60,9 @@ pub(crate) enum Plan {
     /// It would be offline by what the watch shows; the server is asked before that is said.
     Confirm,
     /// It would be offline, but it may have been us who could not hear: it is given a moment.
-    Forgive,
+    ExtendGrace,
     /// Say this.
-    Say(Box<Words>),
+    Publish(Box<Words>),
 }
 
 /// What is said of a Connector.
@@ -71,17 +71,17 @@ pub(crate) struct Words {
     pub(crate) status: ConnectorStatusUpdate,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) note: Option<EventNote>,
-    pub(crate) wish: ProofDemand,
-    pub(crate) again: Option<std::time::Duration>,
+    pub(crate) proof_demand: ProofDemand,
+    pub(crate) requeue_after: Option<std::time::Duration>,
 }
 
 /// What a proof of one of its tunnels would mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofDemand {
     /// Nothing new.
-    Nothing,
+    NoDemand,
     /// That it is online after all.
-    Await,
+    AwaitProof,
     /// That it need not go offline: one should be tried now.
-    Now,
+    ProbeNow,
 }

@@ -9,12 +9,12 @@ use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::classes;
 use crate::client::{HttpProbeClient, ProbeClient};
-use crate::memory::TunnelState;
-use crate::office::{TunnelContext, sessions};
-use crate::prove::TunnelProber;
-use crate::pulse::HeartbeatTracker;
+use crate::state::TunnelState;
+use crate::context::{TunnelContext, proven_sessions};
+use crate::probe::TunnelProber;
+use crate::heartbeat::HeartbeatTracker;
 use crate::telemetry::TunnelMetrics;
-use crate::{connector, controller, plain, sweep};
+use crate::{connector, controller, unowned_gateways, gc};
 
 /// What Events and the lease call the operator.
 const NAME: &str = "aplomb-tunnel";
@@ -50,7 +50,7 @@ impl Default for TunnelSettings {
 #[derive(Clone)]
 pub struct TunnelDeps {
     /// Asks gateways for proofs.
-    pub ask: Arc<dyn ProbeClient>,
+    pub probe_client: Arc<dyn ProbeClient>,
     /// Spreads proofs over time.
     pub seed: u64,
     /// Wall time.
@@ -60,7 +60,7 @@ pub struct TunnelDeps {
     /// Where the runtime counts.
     pub telemetry: Telemetry,
     /// Where the operator is shown.
-    pub board: AdminRegistry,
+    pub admin: AdminRegistry,
     /// The API server's budgets, where operators of one process share them.
     pub server: Option<budget::ApiServerLimits>,
     /// Where the operator counts.
@@ -70,14 +70,14 @@ pub struct TunnelDeps {
 impl TunnelDeps {
     /// The real ones.
     #[must_use]
-    pub fn real(seed: u64) -> Self {
+    pub fn production(seed: u64) -> Self {
         Self {
-            ask: Arc::new(HttpProbeClient::new()),
+            probe_client: Arc::new(HttpProbeClient::new()),
             seed,
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
+            admin: AdminRegistry::default(),
             server: None,
             tunnels: TunnelMetrics::default(),
         }
@@ -98,13 +98,13 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
     let office = TunnelContext {
         namespace: settings.namespace.as_str().into(),
         domain: settings.domain.as_str().into(),
-        leases: HeartbeatTracker::default(),
-        replicas: HeartbeatTracker::default(),
-        sessions: sessions(&memory, &proxies, &connectors),
-        prover: TunnelProber::new(parts.ask, parts.seed),
-        memory,
-        proxies,
-        connectors,
+        lease_heartbeats: HeartbeatTracker::default(),
+        replica_heartbeats: HeartbeatTracker::default(),
+        sessions: proven_sessions(&memory, &proxies, &connectors),
+        prober: TunnelProber::new(parts.probe_client, parts.seed),
+        state: memory,
+        proxy_trigger: proxies,
+        connector_trigger: connectors,
         telemetry: parts.tunnels.clone(),
         clock: parts.clock.clone(),
     };
@@ -113,7 +113,7 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
         let (namespace, identity) = (&settings.namespace, &settings.identity);
         let lease = LeaseConfig::new(namespace, NAME, identity).at(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.board = parts.board;
+        set.board = parts.admin;
         set.server = parts.server;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -123,9 +123,9 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
     engine
         .controller(controller::controller(&office))
         .controller(connector::controller(&office))
-        .controller(plain::controller(&office))
-        .controller(sweep::claims())
-        .controller(sweep::replicas(&office))
+        .controller(unowned_gateways::controller(&office))
+        .controller(gc::claim_controller())
+        .controller(gc::replica_controller(&office))
 }
 
 /// Makes the two classes if nobody has, then runs the operator until `shutdown`.
@@ -138,6 +138,6 @@ pub async fn run(
     parts: TunnelDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
-    classes::ensure(&client).await?;
+    classes::ensure_classes(&client).await?;
     operator(client, settings, parts).run(shutdown).await
 }

@@ -12,15 +12,15 @@ use tokio::time::Instant;
 /// What the tunnels of a connector have shown of it. Clones are the same.
 #[derive(Clone)]
 pub(crate) struct ProvenSessions {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<ProofTimes>>,
     /// Runs a Connector for which a proof was waited for.
-    connectors: Trigger,
+    connector_trigger: Trigger,
     /// Proves the tunnels of a connector at once.
-    prove: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
+    request_probe: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ProofTimes {
     proven: BTreeMap<ObjectKey, Instant>,
     /// Those that a proof would bring back.
     awaited: BTreeSet<ObjectKey>,
@@ -34,48 +34,48 @@ impl ProvenSessions {
     ) -> Self {
         Self {
             known: Arc::default(),
-            connectors: connectors.clone(),
-            prove: Arc::new(prove),
+            connector_trigger: connectors.clone(),
+            request_probe: Arc::new(prove),
         }
     }
 
     /// A proof signed by this connector came through a gateway at `at`. Only one that is waited for
     /// runs the Connector: the others would say what is known.
-    pub(crate) fn proven(&self, connector: &ObjectKey, at: Instant) {
+    pub(crate) fn record_proof(&self, connector: &ObjectKey, at: Instant) {
         let awaited = {
             let mut known = self.lock();
             known.proven.insert(connector.clone(), at);
             known.awaited.remove(connector)
         };
         if awaited {
-            self.connectors.poke(connector);
+            self.connector_trigger.poke(connector);
         }
     }
 
     /// When it last proved itself.
-    pub(crate) fn last(&self, connector: &ObjectKey) -> Option<Instant> {
+    pub(crate) fn last_proof(&self, connector: &ObjectKey) -> Option<Instant> {
         self.lock().proven.get(connector).copied()
     }
 
     /// The next proof of this connector changes what is thought of it, so that it must be run then.
-    pub(crate) fn awaits(&self, connector: &ObjectKey) {
+    pub(crate) fn await_proof(&self, connector: &ObjectKey) {
         self.lock().awaited.insert(connector.clone());
     }
 
     /// Asks for a proof now: the heartbeat of this connector is late.
-    pub(crate) fn prove_soon(&self, connector: &ObjectKey) {
-        self.awaits(connector);
-        (self.prove)(connector);
+    pub(crate) fn request_probe(&self, connector: &ObjectKey) {
+        self.await_proof(connector);
+        (self.request_probe)(connector);
     }
 
     /// Lets go of a connector that is gone.
-    pub(crate) fn forget(&self, connector: &ObjectKey) {
+    pub(crate) fn remove(&self, connector: &ObjectKey) {
         let mut known = self.lock();
         known.proven.remove(connector);
         known.awaited.remove(connector);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ProofTimes> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

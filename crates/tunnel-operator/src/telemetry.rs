@@ -18,16 +18,16 @@ use tracing::{debug, info};
 use crate::evidence::ProbeResult;
 
 /// From a write to the patience of a person.
-const STAGES: [f64; 12] = [
+const STAGE_BUCKETS: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0,
 ];
 
 /// Every metric of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct TunnelMetrics(Arc<Mutex<Ledger>>);
+pub struct TunnelMetrics(Arc<Mutex<TunnelCounters>>);
 
 #[derive(Debug, Default)]
-struct Ledger {
+struct TunnelCounters {
     /// Whether each tunnel is ready, and the reason.
     ready: BTreeMap<ObjectKey, (bool, String)>,
     /// How long each stage took, from the moment the spec was first seen.
@@ -40,11 +40,11 @@ struct Ledger {
 
 impl TunnelMetrics {
     /// A round of proofs ended.
-    pub(crate) fn proof(&self, key: &ObjectKey, evidence: &ProbeResult) {
+    pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
             Some(failure) => failure.reason,
-            None if evidence.is_good() => "Proven",
+            None if evidence.is_success() => "Proven",
             None => "Incomplete",
         };
         *self.lock().proofs.entry(word).or_default() += 1;
@@ -52,7 +52,7 @@ impl TunnelMetrics {
     }
 
     /// A pass over a tunnel ended: what its timeline was and is, and whether it is ready.
-    pub(crate) fn seen(
+    pub(crate) fn record_pass(
         &self,
         key: &ObjectKey,
         lines: (Option<&TunnelTimeline>, &TunnelTimeline),
@@ -61,10 +61,10 @@ impl TunnelMetrics {
     ) {
         let mut ledger = self.lock();
         ledger.fence.get_or_insert_with(|| fence.clone());
-        for (stage, took) in reached(lines.0, lines.1) {
+        for (stage, took) in reached_stages(lines.0, lines.1) {
             let histogram = ledger.stages.entry(stage);
             histogram
-                .or_insert_with(|| Histogram::new(STAGES))
+                .or_insert_with(|| Histogram::new(STAGE_BUCKETS))
                 .observe(took);
             if stage == "proven" {
                 info!(tunnel = %key, seconds = took, "Proved a tunnel");
@@ -76,7 +76,7 @@ impl TunnelMetrics {
     }
 
     /// A tunnel is gone.
-    pub(crate) fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn remove(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }
 
@@ -85,18 +85,18 @@ impl TunnelMetrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, TunnelCounters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// When a stage was reached.
-type Reached = fn(&TunnelTimeline) -> Option<&MicroTime>;
+type StageTime = fn(&TunnelTimeline) -> Option<&MicroTime>;
 
 /// The stages that `new` has reached and `old` had not, with the seconds since the first.
-fn reached(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
+fn reached_stages(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
     let old = old.filter(|old| old.generation == new.generation);
-    let stages: [(&str, Reached); 4] = [
+    let stages: [(&str, StageTime); 4] = [
         ("accepted", |line| line.accepted.as_ref()),
         ("children", |line| line.children_written.as_ref()),
         ("programmed", |line| line.programmed.as_ref()),

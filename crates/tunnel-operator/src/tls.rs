@@ -25,13 +25,13 @@ pub(crate) enum HandshakeError {
 }
 
 /// How proofs speak TLS.
-pub(crate) fn config() -> Arc<ClientConfig> {
+pub(crate) fn client_config() -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .expect("the provider supports the default versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(ByName(provider)))
+        .with_custom_certificate_verifier(Arc::new(MatchHostname(provider)))
         .with_no_client_auth();
     Arc::new(config)
 }
@@ -59,9 +59,9 @@ pub(crate) async fn handshake(
 
 /// Checks that a certificate is one of the name, and that the server has its key.
 #[derive(Debug)]
-struct ByName(Arc<CryptoProvider>);
+struct MatchHostname(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for ByName {
+impl ServerCertVerifier for MatchHostname {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -29,7 +29,7 @@ impl ProofRejection {
 }
 
 /// Checks `proof` as the answer to `asked`, and says what it says of the origin.
-pub(crate) fn verify(
+pub(crate) fn verify_proof(
     proof: &Proof,
     asked: &ProofStatement,
     gateway: &str,
@@ -41,8 +41,8 @@ pub(crate) fn verify(
     if proof.gateway != gateway {
         return Err(ProofRejection::OtherGateway);
     }
-    let key = bytes::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
-    let signature = bytes::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
+    let key = decode_hex::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
+    let signature = decode_hex::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
     let (Some(key), Some(signature)) = (key, signature) else {
         return Err(ProofRejection::NotSigned);
     };
@@ -59,7 +59,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Exactly `N` bytes from hex.
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+fn decode_hex<const N: usize>(hex: &str) -> Option<[u8; N]> {
     if hex.len() != 2 * N || !hex.is_ascii() {
         return None;
     }
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    fn keys() -> (SecretKey, String) {
+    fn new_keys() -> (SecretKey, String) {
         let key = SecretKey::from_bytes(&[7; 32]);
         let public = hex(key.public().as_bytes());
         (key, public)
@@ -108,15 +108,15 @@ mod tests {
 
     #[test]
     fn a_proof_of_what_was_asked_is_accepted() {
-        let (key, public) = keys();
+        let (key, public) = new_keys();
         let proof = signed(&key, &statement());
-        let origin = verify(&proof, &statement(), "gateway", &public);
+        let origin = verify_proof(&proof, &statement(), "gateway", &public);
         assert_eq!(origin, Ok(OriginState::Reachable));
     }
 
     #[test]
     fn a_replayed_or_moved_proof_is_refused() {
-        let (key, public) = keys();
+        let (key, public) = new_keys();
         let old = signed(&key, &statement());
         let others: [fn(&mut ProofStatement); 6] = [
             |it| it.nonce = "10".repeat(32),
@@ -129,23 +129,23 @@ mod tests {
         for change in others {
             let mut asked = statement();
             change(&mut asked);
-            let said = verify(&old, &asked, "gateway", &public);
+            let said = verify_proof(&old, &asked, "gateway", &public);
             assert_eq!(said, Err(ProofRejection::OtherStatement));
         }
-        let elsewhere = verify(&old, &statement(), "another", &public);
+        let elsewhere = verify_proof(&old, &statement(), "another", &public);
         assert_eq!(elsewhere, Err(ProofRejection::OtherGateway));
     }
 
     #[test]
     fn a_forged_proof_is_refused() {
-        let (_, public) = keys();
+        let (_, public) = new_keys();
         let forger = SecretKey::from_bytes(&[8; 32]);
         let forged = signed(&forger, &statement());
-        let said = verify(&forged, &statement(), "gateway", &public);
+        let said = verify_proof(&forged, &statement(), "gateway", &public);
         assert_eq!(said, Err(ProofRejection::NotSigned));
-        let mut altered = signed(&keys().0, &statement());
+        let mut altered = signed(&new_keys().0, &statement());
         altered.origin = OriginState::Unreachable;
-        let said = verify(&altered, &statement(), "gateway", &public);
+        let said = verify_proof(&altered, &statement(), "gateway", &public);
         assert_eq!(said, Err(ProofRejection::NotSigned));
     }
 }

@@ -40,7 +40,7 @@ impl View for ConnectorView {
 
 impl ConnectorView {
     /// Its `Online` condition, once it was judged.
-    pub(crate) fn online(&self) -> Option<(bool, String, String)> {
+    pub(crate) fn online_condition(&self) -> Option<(bool, String, String)> {
         let mut all = self.status.conditions.iter();
         let online = all.find(|it| it.kind == conditions::ONLINE)?;
         let (reason, message) = (online.reason.clone(), online.message.clone());
@@ -48,8 +48,8 @@ impl ConnectorView {
     }
 
     /// What a tunnel reads of it.
-    pub(crate) fn read(&self) -> impl PartialEq + use<> {
-        (self.status.connection_details.clone(), self.online())
+    pub(crate) fn tunnel_inputs(&self) -> impl PartialEq + use<> {
+        (self.status.connection_details.clone(), self.online_condition())
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pulse::LeaseView;
+    use crate::heartbeat::LeaseView;
 
     #[test]
     fn a_list_or_map_that_is_null_is_empty_in_every_view() {

@@ -27,11 +27,11 @@ pub(crate) struct Observed {
     /// The base domains of all classes, and the operator's own.
     pub(crate) domains: BTreeSet<String>,
     /// Hostnames of the spec whose first label the platform gives to another tunnel, under whatever domain.
-    pub(crate) given: BTreeSet<String>,
+    pub(crate) platform_hostnames: BTreeSet<String>,
     /// The networks that the class opens to backends without a connector; none if every backend has one.
     pub(crate) networks: Vec<String>,
     /// Wall time when the pass began, for the timeline only.
-    pub(crate) began: Timestamp,
+    pub(crate) started_at: Timestamp,
     /// Wall time, for the timeline only.
     pub(crate) now: Timestamp,
     /// The time that ages are measured on.
@@ -39,21 +39,21 @@ pub(crate) struct Observed {
     /// Who has claimed each hostname of the spec.
     pub(crate) claims: BTreeMap<String, ClaimState>,
     /// The hostnames of the spec that a Gateway without an HTTPProxy has.
-    pub(crate) plain: BTreeMap<String, Plain>,
+    pub(crate) unowned_gateways: BTreeMap<String, UnownedGateway>,
     /// Claims of this tunnel on hostnames that the spec no longer names.
-    pub(crate) surplus: BTreeSet<String>,
+    pub(crate) surplus_claims: BTreeSet<String>,
     /// The connectors that the spec names, where they exist.
     pub(crate) connectors: BTreeMap<String, Option<ObservedConnector>>,
     /// The gateways that are alive.
     pub(crate) replicas: Vec<ObservedReplica>,
     /// Whether the status of the children says anything of ours.
-    pub(crate) reported: bool,
+    pub(crate) child_status_reported: bool,
     /// Whether the watches this rests on are current.
     pub(crate) fresh: bool,
     /// What this pass has done so far.
     pub(crate) progress: Progress,
     /// The last proof, if one was tried.
-    pub(crate) evidence: Option<ProbeResult>,
+    pub(crate) probe_result: Option<ProbeResult>,
 }
 
 /// What one pass has done so far.
@@ -62,19 +62,19 @@ pub(crate) struct Progress {
     /// The children, once they are as wanted.
     pub(crate) written: Option<ChildrenState>,
     /// Whether the children's status says what it should.
-    pub(crate) reported: bool,
+    pub(crate) child_status_reported: bool,
     /// How many proofs were tried.
-    pub(crate) proofs: u32,
+    pub(crate) probes: u32,
     /// Claims that others were first with, before the cache shows them.
-    pub(crate) rivals: BTreeMap<String, HostnameClaim>,
+    pub(crate) other_claims: BTreeMap<String, HostnameClaim>,
     /// Claimants that the server knows although the cache does not.
-    pub(crate) alive: BTreeSet<String>,
+    pub(crate) known_claimants: BTreeSet<String>,
     /// Claims that were taken away.
     pub(crate) unclaimed: BTreeSet<String>,
     /// The stages as the last decision of this pass saw them.
     pub(crate) timeline: Option<TunnelTimeline>,
     /// Whether the tunnel turned out to be deleted.
-    pub(crate) gone: bool,
+    pub(crate) deleted: bool,
 }
 
 /// The children as they are now.
@@ -101,7 +101,7 @@ pub(crate) enum ClaimState {
     /// Nobody.
     Free,
     /// This tunnel; with version and UID of the claim.
-    Ours(String, String),
+    Own(String, String),
     /// Another tunnel that exists.
     Taken {
         /// Its namespace.
@@ -110,18 +110,18 @@ pub(crate) enum ClaimState {
         name: String,
     },
     /// One that is gone.
-    Void,
+    Orphaned,
 }
 
 /// A Gateway without an HTTPProxy that has a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plain {
+pub(crate) struct UnownedGateway {
     /// Its namespace.
     pub(crate) namespace: String,
     /// Its name.
     pub(crate) name: String,
     /// Whether it surely had the hostname before a claim of this tunnel was made.
-    pub(crate) first: bool,
+    pub(crate) older: bool,
 }
 
 /// A connector, as far as a tunnel reads it.
@@ -156,7 +156,7 @@ pub(crate) struct ObservedReplica {
     pub(crate) quarantined: Option<String>,
     /// Whether it leaves out more routes of the namespace than it lists, so that it may serve this one or
     /// not.
-    pub(crate) incomplete: bool,
+    pub(crate) quarantine_list_incomplete: bool,
     /// Whether it has no session with a connector of this tunnel.
     pub(crate) lost: bool,
 }
@@ -165,17 +165,17 @@ pub(crate) struct ObservedReplica {
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     /// The next effect; none when everything is as it should be, or has to wait.
-    pub(crate) step: Option<Step>,
+    pub(crate) step: Option<TunnelStep>,
     /// What the status says, conditions apart.
     pub(crate) status: HttpProxyStatus,
     /// What the conditions say.
     pub(crate) conditions: Vec<Condition>,
     /// What the status of the children says, if that is to change.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) child_conditions: Option<ChildConditions>,
     /// What people are told.
     pub(crate) notes: Vec<EventNote>,
     /// When to look again although nothing changed.
-    pub(crate) again: Duration,
+    pub(crate) requeue_after: Duration,
     /// Whether gateways still have to acknowledge something.
     pub(crate) waiting: bool,
     /// Why nothing will come of it until the spec changes.
@@ -184,18 +184,18 @@ pub(crate) struct Plan {
 
 /// What the status of the children says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct ChildConditions {
     /// `Accepted`, of Gateway and HTTPRoute.
-    pub(crate) accepted: Said,
+    pub(crate) accepted: ChildCondition,
     /// `Programmed`, of the Gateway.
-    pub(crate) programmed: Said,
+    pub(crate) programmed: ChildCondition,
     /// `ResolvedRefs`, of the HTTPRoute.
-    pub(crate) resolved: Said,
+    pub(crate) resolved: ChildCondition,
 }
 
 /// What one condition says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ChildCondition {
     pub(crate) status: ConditionStatus,
     pub(crate) reason: String,
     pub(crate) message: String,
@@ -203,7 +203,7 @@ pub(crate) struct Said {
 
 /// One effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum TunnelStep {
     /// Take a hostname.
     Claim(String),
     /// Take away a claim: a void one, or one of ours that is no longer wanted.

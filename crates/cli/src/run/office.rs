@@ -71,9 +71,9 @@ impl Office {
             },
             tunnel: aplomb_tunnel_operator::TunnelDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
+                admin: board.clone(),
                 server: server.clone(),
-                ..aplomb_tunnel_operator::TunnelDeps::real(u64::from(std::process::id()))
+                ..aplomb_tunnel_operator::TunnelDeps::production(u64::from(std::process::id()))
             },
         })
     }

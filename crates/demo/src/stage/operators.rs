@@ -73,9 +73,9 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
     };
     let parts = tunnel::TunnelDeps {
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
+        admin: office.board.clone(),
         server: Some(office.server.clone()),
-        ..tunnel::TunnelDeps::real(u64::from(std::process::id()))
+        ..tunnel::TunnelDeps::production(u64::from(std::process::id()))
     };
     start.part("the tunnel operator", async move {
         Ok(tunnel::run(client, &settings, parts, stopped).await?)

@@ -109,7 +109,7 @@ pub(crate) fn proxy(name: &str, service: &LocalService) -> Result<HttpProxy> {
 
 fn serve(start: &Start<'_>, client: Client) {
     let mut settings = aplomb_tunnel_gateway::GatewaySettings::new(REPLICA, LOOPBACK);
-    settings.quic = Some(LOOPBACK);
+    settings.quic_bind = Some(LOOPBACK);
     settings.default_host = Some(hostname(HELLO));
     settings.drain = Duration::from_secs(1);
     let stopped = start.stopped();
@@ -145,7 +145,7 @@ fn agent(
             bind: vec![LOOPBACK],
             ..NetworkConfig::default()
         },
-        origin: OriginTlsSettings::default(),
+        origin_tls: OriginTlsSettings::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: Some(CONNECTOR.to_owned()),
         delete_on_exit: false,

@@ -2,6 +2,6 @@
 //! played by the test.
 
 mod lab;
-mod lives;
+mod lifecycle;
 mod relays;
-mod rivals;
+mod other_agents;

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::wire::{ALPN, ConnectorId, ProofStatement, StreamReply, StreamRequest};
-use aplomb_tunnel_agent::accept::{AllowedGateways, listed};
-use aplomb_tunnel_agent::answer::StreamHandler;
+use aplomb_tunnel_agent::accept::{AllowedGateways, allowed_gateways};
+use aplomb_tunnel_agent::stream_handler::StreamHandler;
 use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::origin::OriginPool;
 use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
@@ -24,15 +24,15 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const SESSION: &str = "this-life";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// An agent that serves whatever it exposes.
 /// How long a gateway that is listed no more keeps its connection here.
-pub(crate) const PARTING: Duration = Duration::from_secs(2);
+pub(crate) const UNLISTED_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Agent {
     pub(crate) endpoint: Endpoint,
-    pub(crate) listed: watch::Sender<AllowedGateways>,
+    pub(crate) allowed_gateways: watch::Sender<AllowedGateways>,
     pub(crate) released: CancellationToken,
     pub(crate) serving: TaskHandle<()>,
     pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
@@ -55,21 +55,21 @@ impl Agent {
             endpoint.clone(),
             Arc::new(answers),
             receiver,
-            PARTING,
+            UNLISTED_GRACE,
             released.clone(),
         );
         Ok(Self {
             endpoint,
-            listed: sender,
+            allowed_gateways: sender,
             released,
             serving: Tasks::on_runtime().start(work),
             events,
         })
     }
 
-    pub(crate) fn list(&self, gateways: &[&Gateway]) {
+    pub(crate) fn allow(&self, gateways: &[&Gateway]) {
         let ids: Vec<String> = gateways.iter().map(|g| g.id()).collect();
-        self.listed.send_replace(listed(&ids));
+        self.allowed_gateways.send_replace(allowed_gateways(&ids));
     }
 
     pub(crate) fn address(&self) -> EndpointAddr {
@@ -99,7 +99,7 @@ impl Gateway {
     }
 
     pub(crate) async fn connect(&self, agent: &Agent) -> Result<Connection> {
-        let connected = timeout(PATIENCE, self.0.connect(agent.address(), ALPN)).await;
+        let connected = timeout(TIMEOUT, self.0.connect(agent.address(), ALPN)).await;
         Ok(connected.context("no connection in time")??)
     }
 }
@@ -111,11 +111,11 @@ pub(crate) async fn open(
 ) -> Result<(SendStream, RecvStream, StreamReply)> {
     let work = async {
         let (mut send, mut recv) = connection.open_bi().await?;
-        frame::write(&mut send, open).await?;
-        let reply = frame::read::<StreamReply>(&mut recv).await?;
+        frame::write_message(&mut send, open).await?;
+        let reply = frame::read_message::<StreamReply>(&mut recv).await?;
         anyhow::Ok((send, recv, reply))
     };
-    timeout(PATIENCE, work).await.context("no answer in time")?
+    timeout(TIMEOUT, work).await.context("no answer in time")?
 }
 
 /// The Connector of every agent here.
@@ -172,16 +172,16 @@ pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
 }
 
 /// Everything up to the end of a stream.
-pub(crate) async fn rest(recv: &mut RecvStream) -> Result<Vec<u8>> {
+pub(crate) async fn read_to_end(recv: &mut RecvStream) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = timeout(PATIENCE, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
+    let read = timeout(TIMEOUT, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
     read.context("no end in time")??;
     Ok(bytes)
 }
 
 /// The code a connection is closed with.
 pub(crate) async fn close_code(connection: &Connection) -> Result<u64> {
-    let closed = timeout(PATIENCE, connection.closed()).await;
+    let closed = timeout(TIMEOUT, connection.closed()).await;
     match closed.context("not closed in time")? {
         iroh::endpoint::ConnectionError::ApplicationClosed(close) => {
             Ok(close.error_code.into_inner())

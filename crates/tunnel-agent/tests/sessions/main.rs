@@ -4,4 +4,4 @@ mod dial;
 mod https;
 mod lab;
 mod prove;
-mod who;
+mod admission;

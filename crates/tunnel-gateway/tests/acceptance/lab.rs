@@ -110,7 +110,7 @@ impl Lab {
     }
 
     /// A Connector whose agent has said how it is reached.
-    pub async fn connector(&self, name: &str, session: &str) -> String {
+    pub async fn create_connector(&self, name: &str, session: &str) -> String {
         let connector = json!({ "metadata": { "name": name }, "spec": {} });
         self.apply::<Connector>("aplomb-agent", connector).await;
         let details = json!({
@@ -131,7 +131,7 @@ impl Lab {
     }
 
     /// An HTTPProxy, and the children that the operator writes for it one after another.
-    pub async fn tunnel(&self, name: &str) -> Tunnel {
+    pub async fn create_tunnel(&self, name: &str) -> Tunnel {
         let proxy = json!({ "metadata": { "name": name }, "spec": { "rules": [{
             "backends": [{ "endpoint": "http://localhost:3000", "connector": { "name": "laptop" } }],
         }] } });
@@ -141,12 +141,12 @@ impl Lab {
             uid: proxy.uid().unwrap(),
             written: AppliedVersions::default(),
         };
-        self.children(&mut tunnel, &format!("{name}.example.com"))
+        self.create_children(&mut tunnel, &format!("{name}.example.com"))
             .await;
         tunnel
     }
 
-    async fn children(&self, tunnel: &mut Tunnel, claimed: &str) {
+    async fn create_children(&self, tunnel: &mut Tunnel, claimed: &str) {
         let (name, uid) = (&tunnel.name, &tunnel.uid);
         let claim = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "HostnameClaim", "metadata": { "name": claimed },
@@ -202,7 +202,7 @@ impl Lab {
     }
 
     /// Changes an HTTPRoute in a way that no table can follow.
-    pub async fn spoil(&self, tunnel: &Tunnel) {
+    pub async fn break_route(&self, tunnel: &Tunnel) {
         let api: Api<HttpRoute> = Api::namespaced(self.user(), TENANT);
         let matches = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
         let patch = json!([{ "op": "add", "path": "/spec/rules/0/matches", "value": matches }]);
@@ -213,28 +213,28 @@ impl Lab {
     }
 
     /// Deletes the record of a replica.
-    pub async fn forget(&self, replica: &str) {
+    pub async fn delete_record(&self, replica: &str) {
         let api: Api<GatewayReplica> = Api::namespaced(self.user(), NAMESPACE);
         api.delete(replica, &DeleteParams::default()).await.unwrap();
     }
 
     /// What a replica says.
-    pub fn said(&self, replica: &str) -> Option<GatewayReplicaSpec> {
+    pub fn replica_spec(&self, replica: &str) -> Option<GatewayReplicaSpec> {
         let stored = self.cluster.server();
         let stored = stored.get("aplomb.dev", "gatewayreplicas", NAMESPACE, replica)?;
         Some(serde_json::from_value(stored["spec"].clone()).expect("a spec"))
     }
 
     /// How often a replica's record was written.
-    pub fn words(&self, replica: &str) -> u64 {
+    pub fn write_count(&self, replica: &str) -> u64 {
         let counts = self.cluster.writes().counts();
         let name = format!("gatewayreplicas.aplomb.dev/{NAMESPACE}/{replica}");
         counts.get(&name).map_or(0, |it| it.creates + it.updates)
     }
 
     /// Whether a replica has acknowledged everything that was written for a tunnel.
-    pub fn acknowledged(&self, replica: &str, tunnel: &Tunnel) -> bool {
-        let Some(said) = self.said(replica) else {
+    pub fn is_acknowledged(&self, replica: &str, tunnel: &Tunnel) -> bool {
+        let Some(said) = self.replica_spec(replica) else {
             return false;
         };
         let number = |text: &str| text.parse::<u64>().unwrap_or_default();

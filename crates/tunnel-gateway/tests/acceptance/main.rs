@@ -6,6 +6,6 @@
 mod lab;
 mod replica;
 
-mod acknowledges;
+mod acknowledgments;
 mod crashes;
-mod quiet;
+mod idle;

@@ -10,18 +10,18 @@ use aplomb_tunnel_gateway::access::AccessLog;
 use aplomb_tunnel_gateway::dial::DialError;
 use aplomb_tunnel_gateway::limits::ListenerLimits;
 use aplomb_tunnel_gateway::reason;
-use aplomb_tunnel_gateway::serve::ProxySettings;
+use aplomb_tunnel_gateway::proxy::ProxySettings;
 use aplomb_tunnel_gateway::table::RouteAction;
 use futures::FutureExt;
 use http::{Request, Response};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::lab::{Behind, Lab, forward, full, route, text};
+use crate::lab::{OriginBehavior, Lab, forward, full, route, text};
 
-async fn answer(lab: &Lab, url: &str) -> (u16, String) {
+async fn get_reason(lab: &Lab, url: &str) -> (u16, String) {
     let request = Request::get(url).body(full("")).expect("a request");
-    let response = lab.ask(request).await;
+    let response = lab.send(request).await;
     let word = response.headers().get("x-aplomb-reason");
     let word = word.map(|it| it.to_str().expect("text").to_owned());
     (response.status().as_u16(), word.unwrap_or_default())
@@ -39,16 +39,16 @@ async fn a_host_that_names_the_machine_means_the_default_host_where_there_is_one
     });
     for host in machine {
         let url = format!("http://{host}/");
-        assert_eq!(answer(&lab, &url).await, (200, String::new()), "{host}");
+        assert_eq!(get_reason(&lab, &url).await, (200, String::new()), "{host}");
         let unknown = (404, reason::UNKNOWN_HOST.to_owned());
-        assert_eq!(answer(&plain, &url).await, unknown, "{host}");
+        assert_eq!(get_reason(&plain, &url).await, unknown, "{host}");
     }
-    let other = answer(&lab, "http://nobody.example.com/").await;
+    let other = get_reason(&lab, "http://nobody.example.com/").await;
     assert_eq!(other, (404, reason::UNKNOWN_HOST.to_owned()));
 }
 
 #[tokio::test]
-async fn each_cause_has_its_status_and_its_word() {
+async fn each_cause_has_its_status_and_its_reason() {
     let lab = Lab::new();
     let unreachable = || "nobody".to_owned();
     let refused = |refusal| DialError::Refused(refusal, String::new());
@@ -83,28 +83,28 @@ async fn each_cause_has_its_status_and_its_word() {
         (refused(StreamRefusal::TooMany), 503, reason::TOO_MANY),
     ];
     for (error, status, word) in table {
-        lab.dialer.put("a:80", Behind::Error(error.clone()));
-        let got = answer(&lab, "http://a.example.com/").await;
+        lab.dialer.set_origin("a:80", OriginBehavior::Error(error.clone()));
+        let got = get_reason(&lab, "http://a.example.com/").await;
         assert_eq!(got, (status, word.to_owned()), "{error:?}");
     }
-    let unknown = answer(&lab, "http://nobody.example.com/").await;
+    let unknown = get_reason(&lab, "http://nobody.example.com/").await;
     assert_eq!(unknown, (404, reason::UNKNOWN_HOST.to_owned()));
     let wanted = json!({"path": {"type": "Exact", "value": "/only"}});
-    let nowhere = RouteAction::Nowhere {
+    let nowhere = RouteAction::NoBackend {
         status: 503,
         reason: reason::CONNECTOR_NOT_FOUND,
     };
     lab.routes(vec![route(0, wanted, json!([]), nowhere)]);
-    let only = answer(&lab, "http://a.example.com/only").await;
+    let only = get_reason(&lab, "http://a.example.com/only").await;
     assert_eq!(only, (503, reason::CONNECTOR_NOT_FOUND.to_owned()));
-    let other = answer(&lab, "http://a.example.com/other").await;
+    let other = get_reason(&lab, "http://a.example.com/other").await;
     assert_eq!(other, (404, reason::NO_ROUTE.to_owned()));
-    let absent = answer(&lab, "/").await;
+    let absent = get_reason(&lab, "/").await;
     assert_eq!(absent, (400, reason::BAD_REQUEST.to_owned()));
 }
 
 #[tokio::test]
-async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_is_slow() {
+async fn a_broken_origin_and_a_slow_origin_have_different_errors() {
     let limits = ListenerLimits {
         response_timeout: Duration::from_secs(2),
         ..ListenerLimits::default()
@@ -120,8 +120,8 @@ async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_i
         };
         work.boxed()
     };
-    lab.dialer.put("a:80", Behind::Pipe(Arc::new(hangs_up)));
-    let got = answer(&lab, "http://a.example.com/").await;
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(hangs_up)));
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     let babbles = |mut stream: tokio::io::DuplexStream| {
         let work = async move {
@@ -131,11 +131,11 @@ async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_i
         };
         work.boxed()
     };
-    lab.dialer.put("a:80", Behind::Pipe(Arc::new(babbles)));
-    let got = answer(&lab, "http://a.example.com/").await;
+    lab.dialer.set_origin("a:80", OriginBehavior::Pipe(Arc::new(babbles)));
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     lab.origin(|_| std::future::pending());
-    let got = answer(&lab, "http://a.example.com/").await;
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (504, reason::ORIGIN_TIMEOUT.to_owned()));
 }
 
@@ -147,7 +147,7 @@ async fn a_rules_own_timeout_counts_from_the_request() {
     slow.timeout = Some(Duration::from_secs(7));
     lab.routes(vec![slow]);
     let began = tokio::time::Instant::now();
-    let got = answer(&lab, "http://a.example.com/").await;
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (504, reason::ORIGIN_TIMEOUT.to_owned()));
     assert_eq!(began.elapsed(), Duration::from_secs(7));
 }
@@ -163,7 +163,7 @@ async fn an_origins_own_errors_are_its_own() {
         response.body(full("mine")).expect("a response")
     });
     let request = Request::get("http://a.example.com/").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.status(), 503);
     assert_eq!(response.headers().get("x-aplomb-reason"), None);
     assert_eq!(response.headers()["x-aplomb-revision"], "rev-a");
@@ -177,7 +177,7 @@ async fn a_browser_gets_a_page_and_a_program_a_line() {
         let request = Request::get("http://nobody.example.com/")
             .header("accept", accept)
             .body(full(""));
-        let response = lab.ask(request.expect("a request")).await;
+        let response = lab.send(request.expect("a request")).await;
         let kind = response.headers()["content-type"].clone();
         (kind, text(response.into_body()).await)
     };
@@ -197,14 +197,14 @@ async fn a_switch_turns_the_headers_off() {
     });
     for url in ["http://a.example.com/", "http://nobody.example.com/"] {
         let request = Request::get(url).body(full("")).expect("a request");
-        let response = lab.ask(request).await;
+        let response = lab.send(request).await;
         let ours = |name: &http::HeaderName| name.as_str().starts_with("x-aplomb");
         assert!(!response.headers().keys().any(ours));
     }
     // The operator needs the word, and the page has it anyway.
     let url = "http://a.example.com/.well-known/aplomb/proof";
     let request = Request::get(url).body(full("")).expect("a request");
-    let response = lab.ask(request).await;
+    let response = lab.send(request).await;
     assert_eq!(response.headers()["x-aplomb-reason"], reason::BAD_REQUEST);
 }
 
@@ -213,19 +213,19 @@ async fn a_service_that_is_not_exposed_is_not_named_to_the_public() {
     let lab = Lab::new();
     let message = "\"10.1.2.3:80\" is not exposed by this agent".to_owned();
     let refused = DialError::Refused(StreamRefusal::NotExposed, message);
-    lab.dialer.put("a:80", Behind::Error(refused));
+    lab.dialer.set_origin("a:80", OriginBehavior::Error(refused));
     for accept in ["text/html", "*/*"] {
         let request = Request::get("http://a.example.com/").header("accept", accept);
-        let response = lab.ask(request.body(full("")).expect("a request")).await;
+        let response = lab.send(request.body(full("")).expect("a request")).await;
         let page = text(response.into_body()).await;
         assert!(page.contains("does not expose this service"), "{page}");
         assert!(!page.contains("10.1.2.3"), "{page}");
     }
 }
 
-struct Lines(mpsc::Sender<String>);
+struct LineWriter(mpsc::Sender<String>);
 
-impl Write for Lines {
+impl Write for LineWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes).into_owned();
         // The test may have seen enough.
@@ -239,17 +239,17 @@ impl Write for Lines {
 }
 
 #[tokio::test]
-async fn the_access_log_tells_what_was_served_and_no_secret() {
+async fn the_access_log_has_each_request_and_no_secret() {
     let (send, lines) = mpsc::channel();
     let lab = Lab::with(ProxySettings {
-        access_log: Some(AccessLog::to(Lines(send)).expect("a log")),
+        access_log: Some(AccessLog::new(LineWriter(send)).expect("a log")),
         ..ProxySettings::default()
     });
     let request = Request::post("http://a.example.com/path?token=secret1")
         .header("authorization", "secret2")
         .header("x-request-id", "r-1")
         .body(full("12345"));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     let said = text(response.into_body()).await;
     assert!(said.contains("secret2"), "the origin is told");
     let line = lines.recv().expect("a line");

@@ -18,7 +18,7 @@ use crate::lab::{Client, Lab, full, text};
 fn certify(lab: &Lab, name: &str) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let certified = certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
+    let certified = certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
     let mut table = RoutingTable::clone(&lab.table.load());
     table
         .certificates

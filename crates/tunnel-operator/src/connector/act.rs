@@ -8,21 +8,21 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::time::timeout;
 
-use crate::pulse::HeartbeatTracker;
+use crate::heartbeat::HeartbeatTracker;
 
 /// How long the server may take. Together with the lease it is what a dead agent can go unnoticed.
-const LOOK: Duration = Duration::from_millis(1_500);
+const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
 /// Reads the Lease before silence is believed: a watch that is dead without anybody's knowing it is
 /// silent too. Where the server does not answer, silence says nothing.
-pub(crate) async fn confirm(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
+pub(crate) async fn confirm_lease(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(cx.client(), namespace);
-    match timeout(LOOK, api.get_opt(&key.name)).await {
+    match timeout(READ_TIMEOUT, api.get_opt(&key.name)).await {
         Ok(Ok(Some(lease))) => {
-            leases.hear(&lease);
+            leases.record(&lease);
         }
         Ok(Ok(None)) => {}
-        Ok(Err(_)) | Err(_) => leases.forgive(key),
+        Ok(Err(_)) | Err(_) => leases.extend_grace(key),
     }
 }

@@ -16,10 +16,10 @@ pub(super) fn notes(
 ) -> Vec<EventNote> {
     let find = |kind: &str| conditions.iter().find(|it| it.kind == kind);
     let mut notes = Vec::new();
-    if let Some(ready) = find(kinds::READY).filter(|it| turned(world, it)) {
-        notes.extend(readiness(world, ready, status));
+    if let Some(ready) = find(kinds::READY).filter(|it| has_changed(world, it)) {
+        notes.extend(readiness_note(world, ready, status));
     }
-    if let Some(taken) = find(kinds::HOSTNAMES_IN_USE).filter(|it| turned(world, it)) {
+    if let Some(taken) = find(kinds::HOSTNAMES_IN_USE).filter(|it| has_changed(world, it)) {
         notes.push(EventNote::warning(
             &taken.reason,
             "Claim",
@@ -29,7 +29,7 @@ pub(super) fn notes(
     notes
 }
 
-fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> Option<EventNote> {
+fn readiness_note(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> Option<EventNote> {
     if ready.status == ConditionStatus::True {
         let hostname = status.hostname.as_deref().unwrap_or_default();
         let message = format!("traffic flows to {hostname}: {}", ready.message);
@@ -42,15 +42,15 @@ fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> O
 
 /// Whether the status says that it is ready.
 pub(super) fn was_ready(world: &Observed) -> bool {
-    was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.word())
+    previous_condition(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.word())
 }
 
-fn was<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
+fn previous_condition<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
     let status = world.proxy.status.as_ref()?;
     let condition = status.conditions.iter().find(|it| it.type_ == kind)?;
     Some((&condition.status, &condition.reason))
 }
 
-fn turned(world: &Observed, condition: &Condition) -> bool {
-    was(world, &condition.kind) != Some((condition.status.word(), &condition.reason))
+fn has_changed(world: &Observed, condition: &Condition) -> bool {
+    previous_condition(world, &condition.kind) != Some((condition.status.word(), &condition.reason))
 }

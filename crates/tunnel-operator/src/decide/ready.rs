@@ -8,7 +8,7 @@ use super::conditions::{TunnelAssessment, is_about_relay};
 use crate::evidence::ProbeResult;
 
 /// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
-const NEEDED: [&str; 4] = [
+const REQUIRED_CONDITIONS: [&str; 4] = [
     kinds::ACCEPTED,
     kinds::HOSTNAMES_VERIFIED,
     kinds::PROGRAMMED,
@@ -17,13 +17,13 @@ const NEEDED: [&str; 4] = [
 
 /// The evidence, if it is about the tunnel as it is now. A failure counts until something better is
 /// known: nothing is called pending that was just seen to fail.
-fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
-    let evidence = facts.world.evidence.as_ref();
-    evidence.filter(|it| facts.provable() && !(it.is_good() && facts.stale(it)))
+fn current_probe_result<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
+    let evidence = facts.world.probe_result.as_ref();
+    evidence.filter(|it| facts.is_provable() && !(it.is_success() && facts.is_stale(it)))
 }
 
-pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
-    let proven = evidence(facts).is_some_and(ProbeResult::is_good);
+pub(super) fn ready_condition(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
+    let proven = current_probe_result(facts).is_some_and(ProbeResult::is_success);
     let online = said.iter().find(|it| it.kind == kinds::CONNECTOR_ONLINE);
     // An agent that does not run is reached through no relay; a session may be lost for want of one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
@@ -35,7 +35,7 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
         let needless = (proven || away) && is_about_relay(said);
         (said.status != ConditionStatus::True && !needless).then_some(said)
     };
-    if let Some(lacks) = NEEDED.iter().find_map(lacking) {
+    if let Some(lacks) = REQUIRED_CONDITIONS.iter().find_map(lacking) {
         return Condition::new(
             kinds::READY,
             lacks.status,
@@ -45,17 +45,17 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
     }
     let world = facts.world;
     let old = |it: &&ProbeResult| world.instant >= it.at + world.proxy.spec.proof_interval.0;
-    if evidence(facts)
-        .filter(|it| it.is_good())
+    if current_probe_result(facts)
+        .filter(|it| it.is_success())
         .filter(old)
         .is_some()
     {
         let message = "the last proof is too old to say";
         return Condition::unknown(kinds::READY, reasons::STALE, message);
     }
-    let Some(evidence) = evidence(facts) else {
+    let Some(evidence) = current_probe_result(facts) else {
         return match online {
-            Some(it) if it.status == ConditionStatus::False => offline(&it.message),
+            Some(it) if it.status == ConditionStatus::False => offline_condition(&it.message),
             _ => Condition::no(kinds::READY, reasons::PENDING, "not proven yet"),
         };
     };
@@ -77,15 +77,15 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
     }
 }
 
-fn offline(message: &str) -> Condition {
+fn offline_condition(message: &str) -> Condition {
     Condition::no(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
 }
 
 /// Whether the certificates are served; only for a tunnel with TLS.
-pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
+pub(super) fn certificates_condition(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     facts.world.proxy.spec.tls.as_ref()?;
     let kind = kinds::CERTIFICATES_READY;
-    let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
+    let shown = current_probe_result(facts).and_then(|it| it.certificates.as_ref());
     Some(match shown {
         None => Condition::unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
         Some(Ok(())) => {
@@ -97,8 +97,8 @@ pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
 }
 
 /// Whether the origin takes connections, as the agent says, or cannot even be asked.
-pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
-    let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
+pub(super) fn origin_condition(facts: &TunnelAssessment<'_>) -> Option<Condition> {
+    let (kind, evidence) = (kinds::ORIGIN_REACHABLE, current_probe_result(facts)?);
     let failure = evidence.tunnel.as_ref().err();
     let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];
     if let Some(failure) = failure.filter(|it| about.contains(&it.reason)) {

@@ -9,7 +9,7 @@ use aplomb::Clock;
 use aplomb_api::tunnel::Connector;
 use aplomb_api::wire::ConnectorId;
 use aplomb_apiserver::world::Component;
-use aplomb_tunnel_agent::heart::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
+use aplomb_tunnel_agent::lease::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
@@ -41,7 +41,7 @@ impl Agent {
     }
 
     /// One whose heartbeats fail as often as they can without two successes being a lease apart.
-    pub fn tormented(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
+    pub fn with_failing_heartbeats(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
         Self::with(lab, name, lease, Some(Adversary::new(lease, seed)))
     }
 
@@ -57,7 +57,7 @@ impl Agent {
                 stopped: stopped.clone(),
             };
             let clock = process.clock().clone();
-            live(
+            run(
                 process.plain_client(),
                 Clock::new(move || clock.now()),
                 life,
@@ -75,12 +75,12 @@ impl Agent {
     /// Dies at once, without a word.
     pub fn kill(&self) {
         self.component.freeze();
-        self.net.reach(&self.name, false);
+        self.net.set_reachable(&self.name, false);
     }
 
     /// Goes on, unaware of the time that has passed.
-    pub fn wake(&self) {
-        self.net.reach(&self.name, true);
+    pub fn resume(&self) {
+        self.net.set_reachable(&self.name, true);
         self.component.thaw();
     }
 
@@ -105,7 +105,7 @@ pub struct Life {
 }
 
 /// Lives until it is stopped, and stays without a word then.
-pub async fn live(client: Client, clock: Clock, life: Life) {
+pub async fn run(client: Client, clock: Clock, life: Life) {
     let session = format!("{:016x}", fastrand::Rng::new().u64(..));
     let connector = register(&client, &life.name, life.lease, &session).await;
     let uid = connector.uid().unwrap_or_default();
@@ -113,7 +113,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         namespace: TENANT.to_owned(),
         uid: uid.clone(),
     };
-    life.net.agent(&life.name, id, &session);
+    life.net.add_agent(&life.name, id, &session);
     let settings = LeaseSettings {
         namespace: TENANT.to_owned(),
         connector: life.name.clone(),
@@ -122,10 +122,10 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         lease: life.lease,
         clock,
         seed: 7,
-        pulse: watch::Sender::new(RenewalResult::default()),
+        renewal: watch::Sender::new(RenewalResult::default()),
     };
     let beats = match &life.adversary {
-        Some(adversary) => adversary.of(&client),
+        Some(adversary) => adversary.wrap(&client),
         None => client,
     };
     let mut stopped = life.stopped;
@@ -135,7 +135,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         }
     };
     LeaseRenewer::run(beats, settings, shutdown).await;
-    life.net.reach(&life.name, false);
+    life.net.set_reachable(&life.name, false);
     pending().await
 }
 
@@ -185,18 +185,18 @@ struct State {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub failed: u64,
-    pub beats: u64,
+    pub heartbeats: u64,
     /// The longest time between two successes.
     pub longest: Duration,
 }
 
 /// What becomes of a heartbeat.
-enum Fate {
-    Through,
+enum HeartbeatOutcome {
+    Delivered,
     Refused(StatusCode),
     /// It arrives, and the answer does not.
     Unanswered,
-    Swallowed,
+    Dropped,
 }
 
 impl Adversary {
@@ -218,24 +218,24 @@ impl Adversary {
     }
 
     /// A client that it stands before.
-    fn of(&self, client: &Client) -> Client {
+    fn wrap(&self, client: &Client) -> Client {
         let (it, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (it, inner) = (it.clone(), inner.clone());
             async move {
                 match it.fate() {
-                    Fate::Refused(code) => {
+                    HeartbeatOutcome::Refused(code) => {
                         let response = Response::builder().status(code).body(Body::empty());
                         Ok(response.expect("a response"))
                     }
-                    Fate::Swallowed => pending().await,
-                    Fate::Unanswered => {
+                    HeartbeatOutcome::Dropped => pending().await,
+                    HeartbeatOutcome::Unanswered => {
                         inner.send(request).await?;
                         it.arrived();
                         sleep(it.lease).await;
                         pending().await
                     }
-                    Fate::Through => {
+                    HeartbeatOutcome::Delivered => {
                         let response = inner.send(request).await?;
                         it.arrived();
                         Ok::<_, kube::Error>(response)
@@ -246,24 +246,24 @@ impl Adversary {
         Client::new(service, client.default_namespace())
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> HeartbeatOutcome {
         let mut state = self.state.lock().unwrap();
         // The next try comes no later than one timeout from now; it must still be in time.
         let next = Instant::now() + self.schedule.timeout() + Duration::from_millis(50);
         if next >= state.last + self.lease || Instant::now() >= state.until {
-            return Fate::Through;
+            return HeartbeatOutcome::Delivered;
         }
         state.tally.failed += 1;
         // About once in two leases: those arrive, and end the torment.
         let rarely = self.schedule.timeout().div_duration_f64(2 * self.lease);
         if state.rng.f64() < rarely {
-            return Fate::Unanswered;
+            return HeartbeatOutcome::Unanswered;
         }
         match state.rng.u8(0..6) {
-            0 => Fate::Refused(StatusCode::CONFLICT),
-            1 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS),
-            2 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE),
-            _ => Fate::Swallowed,
+            0 => HeartbeatOutcome::Refused(StatusCode::CONFLICT),
+            1 => HeartbeatOutcome::Refused(StatusCode::TOO_MANY_REQUESTS),
+            2 => HeartbeatOutcome::Refused(StatusCode::SERVICE_UNAVAILABLE),
+            _ => HeartbeatOutcome::Dropped,
         }
     }
 
@@ -274,7 +274,7 @@ impl Adversary {
         // Most of them for longer than a lease, if they could.
         let torment = self.lease.mul_f64(2.0 * state.rng.f64());
         state.until = state.last + torment;
-        state.tally.beats += 1;
+        state.tally.heartbeats += 1;
         state.tally.longest = state.tally.longest.max(gap);
     }
 }

@@ -22,7 +22,7 @@ struct Answer {
 pub struct Burst {
     pub conflicts: usize,
     /// The longest time from a conflict to the next attempt.
-    pub silence: Duration,
+    pub longest_gap: Duration,
     /// When the last conflict was met.
     pub last: Instant,
 }
@@ -34,7 +34,7 @@ pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 impl Answers {
     /// A client that answers as `client` does, written down here. If it is `careless`, it takes a
     /// conflict for a failure of the server.
-    pub fn of(&self, client: &Client, careless: bool) -> Client {
+    pub fn record(&self, client: &Client, careless: bool) -> Client {
         let (answers, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (answers, inner) = (answers.clone(), inner.clone());
@@ -72,7 +72,7 @@ impl Answers {
             .map(|pair| pair[1].at - pair[0].at);
         Some(Burst {
             conflicts: conflicts.count(),
-            silence: silences.max().unwrap_or_default(),
+            longest_gap: silences.max().unwrap_or_default(),
             last,
         })
     }

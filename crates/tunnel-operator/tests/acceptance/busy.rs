@@ -11,27 +11,27 @@ use tokio::time::sleep;
 
 use crate::agent::Agent;
 use crate::gateway::Gateway;
-use crate::lab::{Lab, TENANT, on_box, seconds, throughout, tunnel, until};
+use crate::lab::{Lab, TENANT, on_box, seconds, assert_throughout, create_tunnel, until};
 use crate::operator::Operator;
 
 /// Of tunnels that say nothing of it.
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Longer than a question is waited for, twice over.
-const BUSY: Duration = Duration::from_millis(2_500);
+const BUSY_TIME: Duration = Duration::from_millis(2_500);
 
-async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
+async fn start_system(lab: &Lab) -> (Operator, Gateway, Agent) {
     let all = (
         Operator::start(lab, "operator"),
         Gateway::start(lab, 1),
         Agent::start(lab, "laptop", seconds(30)),
     );
-    lab.online("laptop", seconds(20)).await;
+    lab.wait_online("laptop", seconds(20)).await;
     sleep(seconds(5)).await;
     all
 }
 
 /// What the operator sent to the status of the tunnel so far, refused or not.
-fn told(lab: &Lab) -> Vec<String> {
+fn status_writes(lab: &Lab) -> Vec<String> {
     let mut all = lab.cluster.trace().lines();
     all.retain(|line| line.contains("PATCH") && line.contains("httpproxies/web/status"));
     all
@@ -40,16 +40,16 @@ fn told(lab: &Lab) -> Vec<String> {
 #[test]
 fn gateways_that_are_busy_for_moments_cost_no_write() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        tunnel(&lab.user(), "web", "laptop").await;
-        lab.net.busy(BUSY);
-        lab.ready("web", seconds(5)).await;
+        let _all = start_system(&lab).await;
+        create_tunnel(&lab.user(), "web", "laptop").await;
+        lab.net.set_busy(BUSY_TIME);
+        lab.wait_ready("web", seconds(5)).await;
         for _ in 0..5 {
-            lab.net.busy(BUSY);
+            lab.net.set_busy(BUSY_TIME);
             let ready = || lab.is_ready("web");
-            throughout(seconds(17), "it is ready", ready).await;
+            assert_throughout(seconds(17), "it is ready", ready).await;
         }
-        let told = told(&lab);
+        let told = status_writes(&lab);
         println!("busy for moments: {told:#?}");
         assert_eq!(told.len(), 2, "as a new tunnel, and as one that is proven");
     });
@@ -58,35 +58,35 @@ fn gateways_that_are_busy_for_moments_cost_no_write() {
 #[test]
 fn gateways_that_stay_silent_show_within_the_interval() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        tunnel(&lab.user(), "web", "laptop").await;
-        lab.ready("web", seconds(5)).await;
+        let _all = start_system(&lab).await;
+        create_tunnel(&lab.user(), "web", "laptop").await;
+        lab.wait_ready("web", seconds(5)).await;
         for silence in [33, 47, 61] {
             sleep(seconds(silence)).await;
-            lab.net.busy(seconds(silence));
+            lab.net.set_busy(seconds(silence));
             let took = until(INTERVAL, "it is not ready", || !lab.is_ready("web")).await;
             println!("silent: not ready after {took:?}");
-            lab.ready("web", 2 * seconds(silence)).await;
+            lab.wait_ready("web", 2 * seconds(silence)).await;
         }
     });
 }
 
 #[test]
-fn nothing_is_said_of_a_tunnel_whose_deletion_is_heard_of_late() {
+fn a_tunnel_whose_deletion_arrives_late_gets_no_status() {
     on_box(1, |lab| async move {
         let late = Rule::new(Fault::Watch(WatchFault::Lagged(seconds(20))));
         let late = late.on(Match::watches().resource("httpproxies"));
         lab.cluster.faults("operator").add(late);
-        let _all = begun(&lab).await;
-        tunnel(&lab.user(), "web", "laptop").await;
-        lab.ready("web", seconds(40)).await;
+        let _all = start_system(&lab).await;
+        create_tunnel(&lab.user(), "web", "laptop").await;
+        lab.wait_ready("web", seconds(40)).await;
         sleep(seconds(60)).await;
-        let before = told(&lab).len();
+        let before = status_writes(&lab).len();
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("web", &DeleteParams::default()).await;
         deleted.expect("it is there");
         sleep(seconds(120)).await;
-        let told = told(&lab);
+        let told = status_writes(&lab);
         assert_eq!(told.len(), before, "{told:#?}");
         let claims = lab.cluster.server().list("aplomb.dev", "hostnameclaims");
         assert!(claims.is_empty(), "{claims:?}");

@@ -12,9 +12,9 @@ const CONNECTOR: &str = "aplomb-connector";
 
 /// What a day cost.
 #[derive(Debug)]
-struct Day {
+struct DayCost {
     failed: u64,
-    beats: u64,
+    heartbeats: u64,
     longest: f64,
     writes: Vec<String>,
     passed: u64,
@@ -22,12 +22,12 @@ struct Day {
     passes: f64,
 }
 
-async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
-    let operator = Operator::alone(&lab, "operator");
-    let agent = Agent::tormented(&lab, "laptop", seconds(lease), lab.cluster.seed());
-    lab.online("laptop", seconds(lease + 2)).await;
+async fn run_day(lab: Lab, lease: u64, hours: u64) -> DayCost {
+    let operator = Operator::without_leader_election(&lab, "operator");
+    let agent = Agent::with_failing_heartbeats(&lab, "laptop", seconds(lease), lab.cluster.seed());
+    lab.wait_online("laptop", seconds(lease + 2)).await;
     sleep(seconds(3 * lease)).await;
-    let turns = lab.follow();
+    let turns = lab.follow_status();
     let seen = |result| operator.telemetry.watch.events("Lease", result);
     let before = (
         seen(EventResult::Passed),
@@ -39,11 +39,11 @@ async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
     let quiet = turns.all();
     assert!(lab.is_online("laptop"));
     agent.kill();
-    lab.offline("laptop", seconds(lease + 2)).await;
+    lab.wait_offline("laptop", seconds(lease + 2)).await;
     assert_eq!(turns.all().len(), quiet.len() + 1, "one write per turn");
-    Day {
+    DayCost {
         failed: tally.failed,
-        beats: tally.beats,
+        heartbeats: tally.heartbeats,
         longest: tally.longest.as_secs_f64(),
         writes: quiet,
         passed: seen(EventResult::Passed) - before.0,
@@ -53,11 +53,11 @@ async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
 }
 
 fn check(lease: u64, hours: u64, seed: u64) {
-    let it = on_box_for_long(seed, move |lab| day(lab, lease, hours));
+    let it = on_box_for_long(seed, move |lab| run_day(lab, lease, hours));
     println!(
         "{hours} h, a lease of {lease} s: {} heartbeats arrived and {} failed, the longest silence was \
          {:.1} s; {} flaps and writes, {} passes, {} of {} heartbeats led to one",
-        it.beats,
+        it.heartbeats,
         it.failed,
         it.longest,
         it.writes.len(),
@@ -70,7 +70,7 @@ fn check(lease: u64, hours: u64, seed: u64) {
         it.longest > 0.9 * lease as f64,
         "the torment is real: {it:?}"
     );
-    assert!(it.failed > it.beats, "the torment is real: {it:?}");
+    assert!(it.failed > it.heartbeats, "the torment is real: {it:?}");
     assert_eq!(it.passed, 0, "a heartbeat costs no pass: {it:?}");
     // One look for each lease that was nearly over.
     let looks = (hours * 3_600 / lease * 4) as f64;

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use aplomb::{Clock, Tasks, Telemetry, Trigger};
 use aplomb_apiserver::world::{Component, Process};
-use aplomb_tunnel_gateway::client::AgentSessions;
-use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, home};
+use aplomb_tunnel_gateway::sessions::AgentSessions;
+use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, pass_key};
 use aplomb_tunnel_gateway::office::ReplicaInfo;
-use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings, ServePhase};
 use aplomb_tunnel_gateway::table::RoutingTable;
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
 use crate::lab::{Lab, NAMESPACE};
-use crate::net::{Line, Net};
+use crate::net::{GatewayLine, Net};
 
 /// How often the stand-in looks whether a session was lost or found.
-const LOOK: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A gateway, over all its lives.
 pub struct Gateway {
@@ -40,7 +40,7 @@ impl Gateway {
                 clock: Clock::new(move || clock.now()),
                 tasks: Tasks::with(move |task| tasks.spawn(task)),
             };
-            on_process(process, life)
+            run_in_process(process, life)
         });
         Self { component }
     }
@@ -51,8 +51,8 @@ pub fn name(number: u8) -> String {
     format!("gateway-{number}")
 }
 
-async fn on_process(process: Process, life: Life) {
-    live(process.plain_client(), life).await;
+async fn run_in_process(process: Process, life: Life) {
+    run(process.plain_client(), life).await;
 }
 
 /// What a life of a gateway is given.
@@ -64,7 +64,7 @@ pub struct Life {
 }
 
 /// Serves until it is stopped.
-pub async fn live(client: kube::Client, life: Life) {
+pub async fn run(client: kube::Client, life: Life) {
     let endpoint_id = format!("{:064x}", life.number);
     let place = ReplicaInfo {
         namespace: NAMESPACE.to_owned(),
@@ -90,7 +90,7 @@ pub async fn live(client: kube::Client, life: Life) {
     let server = Arc::new(server);
     let parts = GatewayDeps {
         sessions: line.clone(),
-        poke: poke.clone(),
+        trigger: poke.clone(),
         table,
         health: server.health(),
         clock: life.clock,
@@ -101,9 +101,9 @@ pub async fn live(client: kube::Client, life: Life) {
     let listen = place.listen.clone();
     let (engine, _control) = ControlHandle::engine(client, place, None, parts);
     let listening = async {
-        server.health().reached(ServePhase::Serving).await;
-        let _place = life.net.gateway(&listen, server.clone());
-        watch(&line, &poke).await;
+        server.health().wait_for(ServePhase::Serving).await;
+        let _place = life.net.add_gateway(&listen, server.clone());
+        watch_sessions(&line, &poke).await;
     };
     tokio::select! { biased;
         ended = engine.run(pending()) => panic!("the gateway ended: {ended:?}"),
@@ -112,14 +112,14 @@ pub async fn live(client: kube::Client, life: Life) {
 }
 
 /// Tells the control side when a session was lost or found.
-async fn watch(line: &Line, poke: &Trigger) {
+async fn watch_sessions(line: &GatewayLine, poke: &Trigger) {
     let mut last = Vec::new();
     loop {
-        let lost = line.lost();
+        let lost = line.lost_sessions();
         if lost != last {
-            poke.poke(&home(NAMESPACE));
+            poke.poke(&pass_key(NAMESPACE));
             last = lost;
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

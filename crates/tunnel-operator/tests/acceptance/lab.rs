@@ -31,7 +31,7 @@ pub struct Lab {
 
 /// What a condition says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ConditionText {
     pub status: String,
     pub reason: String,
     pub message: String,
@@ -117,21 +117,21 @@ impl Lab {
     }
 
     /// A condition of a Connector; with empty words if there is none.
-    pub fn condition(&self, name: &str, kind: &str) -> Shown {
-        shown(self.connector(name).conditions, kind)
+    pub fn condition(&self, name: &str, kind: &str) -> ConditionText {
+        find_condition(self.connector(name).conditions, kind)
     }
 
     /// A condition of an HTTPProxy; with empty words if there is none.
-    pub fn of_proxy(&self, name: &str, kind: &str) -> Shown {
-        shown(self.proxy(name).conditions, kind)
+    pub fn proxy_condition(&self, name: &str, kind: &str) -> ConditionText {
+        find_condition(self.proxy(name).conditions, kind)
     }
 
     pub fn is_ready(&self, name: &str) -> bool {
-        self.of_proxy(name, "Ready").status == "True"
+        self.proxy_condition(name, "Ready").status == "True"
     }
 
     /// Waits until an HTTPProxy is ready; how long it took.
-    pub async fn ready(&self, name: &str, limit: Duration) -> Duration {
+    pub async fn wait_ready(&self, name: &str, limit: Duration) -> Duration {
         let began = Instant::now();
         while !self.is_ready(name) {
             let said = || self.proxy(name).conditions;
@@ -150,12 +150,12 @@ impl Lab {
     }
 
     /// Waits until a Connector is online; how long it took.
-    pub async fn online(&self, name: &str, limit: Duration) -> Duration {
+    pub async fn wait_online(&self, name: &str, limit: Duration) -> Duration {
         until(limit, "it is online", || self.is_online(name)).await
     }
 
     /// Waits until a Connector is offline; how long it took.
-    pub async fn offline(&self, name: &str, limit: Duration) -> Duration {
+    pub async fn wait_offline(&self, name: &str, limit: Duration) -> Duration {
         until(limit, "it is offline", || !self.is_online(name)).await
     }
 
@@ -167,8 +167,8 @@ impl Lab {
     }
 
     /// Follows the status of Connectors from now on.
-    pub fn follow(&self) -> Turns {
-        let turns = Turns::default();
+    pub fn follow_status(&self) -> OnlineHistory {
+        let turns = OnlineHistory::default();
         let all = turns.clone();
         self.cluster.server().on_commit(Arc::new(move |change| {
             if change.key.resource.resource != "connectors" {
@@ -186,16 +186,16 @@ impl Lab {
             let (old, new) = (status(&change.old), status(&change.new));
             if old != new {
                 let mut all = all.0.lock().unwrap();
-                all.push(online(&new).to_owned());
+                all.push(online_status(&new).to_owned());
             }
         }));
         turns
     }
 }
 
-fn shown(conditions: Vec<Condition>, kind: &str) -> Shown {
+fn find_condition(conditions: Vec<Condition>, kind: &str) -> ConditionText {
     let found = conditions.into_iter().find(|it| it.type_ == kind);
-    let shown = |it: Condition| Shown {
+    let shown = |it: Condition| ConditionText {
         status: it.status,
         reason: it.reason,
         message: it.message,
@@ -204,7 +204,7 @@ fn shown(conditions: Vec<Condition>, kind: &str) -> Shown {
 }
 
 /// Makes an HTTPProxy whose one rule leads to a connector.
-pub async fn tunnel(user: &Client, name: &str, connector: &str) {
+pub async fn create_tunnel(user: &Client, name: &str, connector: &str) {
     let proxies: Api<HttpProxy> = Api::namespaced(user.clone(), TENANT);
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
@@ -217,7 +217,7 @@ pub async fn tunnel(user: &Client, name: &str, connector: &str) {
     made.expect("an HTTPProxy");
 }
 
-fn online(status: &Value) -> &str {
+fn online_status(status: &Value) -> &str {
     let conditions = status["conditions"].as_array();
     let online = conditions.into_iter().flatten();
     let mut online = online.filter(|it| it["type"] == "Online");
@@ -229,9 +229,9 @@ fn online(status: &Value) -> &str {
 
 /// What `Online` said after each write of the operator to the status of a Connector.
 #[derive(Clone, Default)]
-pub struct Turns(Arc<Mutex<Vec<String>>>);
+pub struct OnlineHistory(Arc<Mutex<Vec<String>>>);
 
-impl Turns {
+impl OnlineHistory {
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
@@ -261,11 +261,11 @@ pub async fn install(user: &Client) {
     while classes.list(&Default::default()).await.is_err() {
         sleep(Duration::from_millis(10)).await;
     }
-    class(user, CLASS, &json!({})).await;
+    create_class(user, CLASS, &json!({})).await;
 }
 
 /// Makes a ConnectorClass.
-pub async fn class(user: &Client, name: &str, spec: &Value) {
+pub async fn create_class(user: &Client, name: &str, spec: &Value) {
     let classes: Api<ConnectorClass> = Api::all(user.clone());
     let class = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "ConnectorClass",
@@ -289,7 +289,7 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
 }
 
 /// That `holds` at every look for so long.
-pub async fn throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+pub async fn assert_throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while began.elapsed() < time {
         assert!(holds(), "after {:?} no longer: {what}", began.elapsed());

@@ -9,7 +9,7 @@ mod gateway;
 mod lab;
 mod net;
 mod operator;
-mod plant;
+mod system;
 mod replica;
 
 mod arrivals;
@@ -23,5 +23,5 @@ mod hostnames;
 mod idle;
 mod listing;
 mod networks;
-mod rival;
+mod other_writer;
 mod sweeps;

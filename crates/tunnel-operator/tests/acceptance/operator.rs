@@ -28,7 +28,7 @@ impl Operator {
 
     /// The same without leader election, for runs in which the leader's own lease would be most of the
     /// work.
-    pub fn alone(lab: &Lab, name: &str) -> Self {
+    pub fn without_leader_election(lab: &Lab, name: &str) -> Self {
         Self::with(lab, name, false)
     }
 
@@ -39,14 +39,14 @@ impl Operator {
         let component = lab.cluster.start(name, move |process| {
             let tasks = process.clone();
             let clock = process.clock().clone();
-            let ask = Effects(process.clone(), net.clone());
+            let ask = EffectProbeClient(process.clone(), net.clone());
             let parts = TunnelDeps {
-                ask: Arc::new(ask),
+                probe_client: Arc::new(ask),
                 seed,
                 clock: Clock::new(move || clock.now()),
                 tasks: Some(Tasks::with(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
+                admin: AdminRegistry::default(),
                 server: None,
                 tunnels: TunnelMetrics::default(),
             };
@@ -88,14 +88,14 @@ pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Tu
 }
 
 /// Asks through the network; each question is an effect of the process.
-struct Effects(Process, Net);
+struct EffectProbeClient(Process, Net);
 
-impl ProbeClient for Effects {
-    fn ask<'a>(
+impl ProbeClient for EffectProbeClient {
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         let what = format!("prove {} rule {}", question.hostname, question.rule);
-        Box::pin(async move { self.0.effect(&what, self.1.ask(question)).await })
+        Box::pin(async move { self.0.effect(&what, self.1.send(question)).await })
     }
 }

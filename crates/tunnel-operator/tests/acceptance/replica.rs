@@ -19,7 +19,7 @@ const LEASE: u64 = 15;
 /// A gateway that says it is there.
 pub struct Replica {
     pub component: Component,
-    words: watch::Sender<Value>,
+    fields: watch::Sender<Value>,
 }
 
 impl Replica {
@@ -27,30 +27,30 @@ impl Replica {
         let (words, told) = watch::channel(json!({}));
         let component = lab
             .cluster
-            .start(name, move |process| live(process, told.clone()));
-        Self { component, words }
+            .start(name, move |process| run(process, told.clone()));
+        Self { component, fields: words }
     }
 
     /// Has no session to this connector from now on.
-    pub fn lose(&self, lab: &Lab, connector: &str) {
+    pub fn lose_session(&self, lab: &Lab, connector: &str) {
         let details = lab.connector(connector).connection_details;
         let session = details.expect("it is registered").session;
         let lost = json!([{ "namespace": "default", "name": connector, "session": session }]);
-        self.say(json!({ "lost": lost }));
+        self.set_fields(json!({ "lost": lost }));
     }
 
     /// Has sessions to all.
-    pub fn find(&self) {
-        self.say(json!({}));
+    pub fn restore_sessions(&self) {
+        self.set_fields(json!({}));
     }
 
     /// Has these fields in its record from now on.
-    pub fn say(&self, words: Value) {
-        self.words.send_replace(words);
+    pub fn set_fields(&self, words: Value) {
+        self.fields.send_replace(words);
     }
 }
 
-async fn live(process: Process, mut words: watch::Receiver<Value>) {
+async fn run(process: Process, mut words: watch::Receiver<Value>) {
     let replicas: Api<GatewayReplica> = Api::namespaced(process.plain_client(), NAMESPACE);
     let params = PatchParams::apply("aplomb-gateway").force();
     let name = process.name().to_owned();

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
-mod borrowed;
+mod copied_details;
 mod exposed;
 mod lab;
 mod service;

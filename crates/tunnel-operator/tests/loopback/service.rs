@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A service that answers every request with its text, and echoes after an upgrade.
 pub struct Service {
@@ -38,7 +38,7 @@ impl Service {
 
 async fn serve(mut stream: TcpStream, text: &str) -> Option<()> {
     loop {
-        let head = head(&mut stream).await?;
+        let head = read_head(&mut stream).await?;
         if head.to_ascii_lowercase().contains("upgrade: websocket") {
             let agreed = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
             stream.write_all(agreed.as_bytes()).await.ok()?;
@@ -53,7 +53,7 @@ async fn serve(mut stream: TcpStream, text: &str) -> Option<()> {
 }
 
 /// Everything up to the end of a head, and not a byte beyond.
-async fn head(stream: &mut TcpStream) -> Option<String> {
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -63,43 +63,43 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
 
 /// What the public got.
 #[derive(Debug)]
-pub struct Got {
+pub struct PublicResponse {
     pub status: u16,
     /// Head and body.
     pub text: String,
 }
 
-impl Got {
+impl PublicResponse {
     /// Whether the gateway itself answered with this word.
-    pub fn is(&self, status: u16, word: &str) -> bool {
+    pub fn is_gateway_error(&self, status: u16, word: &str) -> bool {
         let word = format!("x-aplomb-reason: {word}\r\n");
         self.status == status && self.text.contains(&word)
     }
 }
 
-fn status(head: &str) -> u16 {
+fn parse_status(head: &str) -> u16 {
     let code = head.split(' ').nth(1).unwrap_or_default();
     code.parse().unwrap_or_default()
 }
 
 /// Asks for `/` under a hostname.
-pub async fn get(listener: SocketAddr, hostname: &str) -> Got {
+pub async fn get(listener: SocketAddr, hostname: &str) -> PublicResponse {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
         let request = format!("GET / HTTP/1.1\r\nhost: {hostname}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
-        Got {
-            status: status(&text),
+        PublicResponse {
+            status: parse_status(&text),
             text,
         }
     };
-    timeout(PATIENCE, asked).await.expect("an answer in time")
+    timeout(TIMEOUT, asked).await.expect("an answer in time")
 }
 
 /// An upgraded connection, or what was answered instead.
-pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, Got> {
+pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, PublicResponse> {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
         let request = format!(
@@ -107,13 +107,13 @@ pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, 
              sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let text = head(&mut stream).await.expect("a head");
-        match status(&text) {
+        let text = read_head(&mut stream).await.expect("a head");
+        match parse_status(&text) {
             101 => Ok(stream),
-            status => Err(Got { status, text }),
+            status => Err(PublicResponse { status, text }),
         }
     };
-    timeout(PATIENCE, asked).await.expect("an answer in time")
+    timeout(TIMEOUT, asked).await.expect("an answer in time")
 }
 
 /// Whether what is sent over an upgraded connection comes back.
@@ -124,5 +124,5 @@ pub async fn echoes(stream: &mut TcpStream) -> bool {
         stream.read_exact(&mut back).await.ok()?;
         (&back == b"hello").then_some(())
     };
-    timeout(PATIENCE, exchanged).await.ok().flatten().is_some()
+    timeout(TIMEOUT, exchanged).await.ok().flatten().is_some()
 }

@@ -1,0 +1,95 @@
+//! The two objects an agent watches, each as its newest state. Watches, never polls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aplomb::tasks::TaskHandle;
+use aplomb::watch::ReflectorTiming;
+use aplomb::{CacheEvent, InformerSet, Scope, Tasks, Telemetry, View};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long the hub is waited for at a time.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What is known of an object.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum ObservedObject<T> {
+    /// Nothing yet.
+    #[default]
+    Unknown,
+    /// It is like this.
+    Present(Arc<T>),
+    /// It was there and is gone.
+    Deleted,
+}
+
+impl<T> ObservedObject<T> {
+    pub(crate) fn present(&self) -> Option<&Arc<T>> {
+        match self {
+            Self::Present(object) => Some(object),
+            Self::Unknown | Self::Deleted => None,
+        }
+    }
+}
+
+/// The watches; they end with it.
+#[derive(Debug)]
+pub(crate) struct AgentInformers {
+    informers: InformerSet,
+    tasks: Vec<TaskHandle<()>>,
+}
+
+impl AgentInformers {
+    pub(crate) fn new(client: kube::Client) -> Self {
+        // A person waits for what an agent sees.
+        let timing = ReflectorTiming {
+            backoff: (Duration::from_millis(200), Duration::from_secs(5)),
+            ..ReflectorTiming::default()
+        };
+        Self {
+            informers: InformerSet::with_timing(client, Telemetry::default(), timing),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// The object that was registered. Another of the name is not it.
+    pub(crate) fn watch_object<T: View>(
+        &mut self,
+        namespace: &str,
+        registered: &T,
+    ) -> watch::Receiver<ObservedObject<T>> {
+        let (name, uid) = (registered.meta().name, registered.meta().uid.to_owned());
+        let watch = self.informers.watch::<T>(Scope {
+            namespace: Some(namespace.to_owned()),
+            fields: Some(format!("metadata.name={name}")),
+            ..Scope::default()
+        });
+        let seen = watch::Sender::new(ObservedObject::Unknown);
+        let shown = seen.subscribe();
+        watch.listen(move |event| {
+            let now = match event {
+                CacheEvent::Added { new, .. } | CacheEvent::Changed { new, .. } => {
+                    match new.meta().uid == uid {
+                        true => ObservedObject::Present(new.clone()),
+                        false => ObservedObject::Deleted,
+                    }
+                }
+                CacheEvent::Deleted { .. } => ObservedObject::Deleted,
+                CacheEvent::Unreadable { .. } => return,
+            };
+            seen.send_replace(now);
+        });
+        shown
+    }
+
+    /// Waits until each has shown all there is, however long the API server is away.
+    pub(crate) async fn wait_synced(&self) {
+        while self.informers.ready(Instant::now() + SYNC_TIMEOUT).await.is_err() {}
+    }
+
+    /// Starts those that were asked for.
+    pub(crate) fn start(&mut self) {
+        self.tasks.extend(self.informers.start(&Tasks::on_runtime()));
+    }
+}
