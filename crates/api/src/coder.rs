@@ -1,4 +1,4 @@
-//! Coder's provisioners and workspace proxies: what a person asks for, and what the operator has done.
+//! Coder's provisioners and workspace proxies: the specs that users write, and the status of each.
 
 #[allow(
     unreachable_pub,

@@ -8,20 +8,20 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the schema accepts, as a rule rather than a pattern: a rule can say what to write instead.
+/// The accepted syntax, as a rule instead of a pattern: a rule has a message that states what to write.
 const RULE: &str = r"self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')";
 
-/// A span of time as manifests write it.
+/// A span of time in the syntax of manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DurationString(pub Duration);
 
-/// Not a span of time.
+/// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no duration: write it like 30s, 5m or 1h30m")]
+#[error("{0:?} is not a duration: write it like 30s, 5m or 1h30m")]
 pub struct InvalidDuration(String);
 
 impl DurationString {
-    /// So many seconds.
+    /// A duration of whole seconds.
     #[must_use]
     pub const fn seconds(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))

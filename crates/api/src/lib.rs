@@ -1,5 +1,5 @@
-//! Every kind of Aplomb's operators, with its conditions and reasons. No IO, and nothing here decides
-//! anything: what a field means is said in its description, what it does in the operator.
+//! Every kind of Aplomb's operators, with its conditions and reasons. No IO and no decisions: the meaning of
+//! a field is in its description, its effect in the operator.
 #![forbid(unsafe_code)]
 
 pub mod coder;

@@ -1,21 +1,21 @@
-//! What the schemas of all our kinds are made of: texts and lists with their bounds, and rules whose
-//! messages say what to write instead. An API server refuses rules whose cost it cannot bound, so that
-//! nothing here is without one.
+//! Building blocks of all schemas: strings and lists with bounds, and rules whose messages state what to
+//! write instead. An API server rejects rules whose cost has no bound, so every string and list has
+//! one.
 
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
-/// A rule in CEL, and what it says when it is broken: what to write instead.
+/// A rule in CEL, and its message, which states what to write instead.
 pub(crate) type CelRule = (&'static str, &'static str);
 
-/// The name of most objects.
+/// The name of an object.
 pub(crate) const NAME: CelRule = (
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",
     "not a name: write lower case letters, digits, '-' and '.', like web-1",
 );
 
-/// The host of a URL. It is cut out as text: a parser may turn 127.1 into an address before anybody
-/// has seen it.
+/// The host of a URL. It is cut out as text, because a parser may turn 127.1 into an address before the
+/// rule checks it.
 pub(crate) const URL_HOST: CelRule = (
     "[self.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, host == '' || \
      isIP(host) || \
@@ -24,13 +24,13 @@ pub(crate) const URL_HOST: CelRule = (
      app.example.com",
 );
 
-/// A text with rules of its own.
+/// A string with validation rules.
 pub(crate) fn text(least: u32, most: u32, rules: &[CelRule]) -> Schema {
     let text = json_schema!({ "type": "string", "minLength": least, "maxLength": most });
     ruled(text, rules)
 }
 
-/// The same schema with these rules.
+/// The same schema with these rules added.
 pub(crate) fn ruled(mut schema: Schema, rules: &[CelRule]) -> Schema {
     let rule = |(rule, message): &CelRule| json!({ "rule": rule, "message": message });
     let rules: Vec<Value> = rules.iter().map(rule).collect();
@@ -40,7 +40,7 @@ pub(crate) fn ruled(mut schema: Schema, rules: &[CelRule]) -> Schema {
     schema
 }
 
-/// The same schema with words for `kubectl explain`.
+/// The same schema with a description for `kubectl explain`.
 pub(crate) fn described(description: &str, mut schema: Schema) -> Schema {
     schema.insert("description".to_owned(), description.into());
     schema

@@ -1,4 +1,4 @@
-//! Tunnels: `HTTPProxy`, `Connector`, `ConnectorClass`, and the two kinds that only our own programs
+//! Tunnels: `HTTPProxy`, `Connector`, `ConnectorClass`, and the two kinds that only Aplomb's programs
 //! write, `HostnameClaim` and `GatewayReplica`.
 
 #[allow(

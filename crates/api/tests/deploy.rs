@@ -1,5 +1,5 @@
-//! What is in `deploy/` with kubectl, on the box and on a real kube-apiserver: it is accepted whole, a second
-//! time changes nothing, and the samples are valid. Needs kubectl, so it runs only when asked for.
+//! Applies `deploy/` with kubectl, on the box and on a real kube-apiserver: everything is accepted, a second
+//! apply changes nothing, and the samples are valid. Needs kubectl, so it runs only with `--ignored`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,16 +9,16 @@ use aplomb_apiserver::http::{BoxConfig, start_with};
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// What one operator installs.
+/// The installation of one operator.
 struct Part {
     folder: &'static str,
-    /// What somebody else installs before, or makes for the samples.
+    /// Objects that are installed before it, or that the samples need.
     before: &'static [&'static [&'static str]],
     definitions: fn() -> Vec<CustomResourceDefinition>,
-    /// What is said to be there.
+    /// Objects that must exist afterwards.
     made: &'static [&'static str],
     samples: &'static [&'static str],
-    /// A definition and its columns.
+    /// A definition and its printed columns.
     columns: &'static [(&'static str, &'static str)],
 }
 
@@ -68,7 +68,7 @@ const TUNNEL: Part = Part {
 };
 
 const PARTS: [Part; 2] = [CODER, TUNNEL];
-/// Who the Coder operator is.
+/// The user name of the Coder operator.
 const ACCOUNT: &str = "--as=system:serviceaccount:aplomb-system:aplomb-coder";
 
 fn root() -> PathBuf {
@@ -82,7 +82,7 @@ struct Kubectl<'a> {
 }
 
 impl Kubectl<'_> {
-    /// Whether it went well, what it printed and what it complained of.
+    /// Whether it succeeded, and its output and errors.
     async fn tried(&self, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
         command.arg("--kubeconfig").arg(self.kubeconfig).args(args);
@@ -94,7 +94,7 @@ impl Kubectl<'_> {
         (output.status.success(), said, complained)
     }
 
-    /// What it prints; panics with its complaint if it fails.
+    /// Its output; panics with its errors if it fails.
     async fn run(&self, args: &[&str]) -> String {
         let (well, said, complained) = self.tried(args).await;
         assert!(well, "kubectl {args:?}: {complained}");
@@ -136,7 +136,7 @@ async fn it_is_accepted_by_a_real_server() {
         kubectl.install(part).await;
     }
     for part in &PARTS {
-        // It ends with 1 for a difference, which one operator would make if it fought with another.
+        // Exit code 1 means a difference: two writers would overwrite each other.
         let folder = format!("deploy/{}/", part.folder);
         kubectl.run(&["diff", "-f", &folder]).await;
         for (name, columns) in part.columns {
@@ -148,7 +148,7 @@ async fn it_is_accepted_by_a_real_server() {
     rights(&kubectl).await;
 }
 
-/// The account hands out what it holds and nothing more.
+/// The operator can grant the rights that it has and no others.
 async fn rights(kubectl: &Kubectl<'_>) {
     let role = |verbs: &'static str| {
         let resources = "--resource=pods,persistentvolumeclaims";
@@ -200,7 +200,7 @@ async fn it_is_accepted_by_the_box() {
         kubectl.install(part).await;
     }
     running.stop().await;
-    std::fs::remove_dir_all(dir).expect("the directory goes");
+    std::fs::remove_dir_all(dir).expect("the directory can be removed");
 }
 
 fn files(folder: &str, ending: &str) -> Vec<String> {

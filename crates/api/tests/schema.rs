@@ -1,4 +1,4 @@
-//! The schema on an API server: what it refuses, with which words, and what it fills in.
+//! The schema on an API server: rejected specs, their messages, and defaults.
 
 mod refusals;
 
@@ -28,7 +28,7 @@ fn on_a_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + '
     });
 }
 
-/// Creates a StableEgress of this spec; the server's words if it refuses.
+/// Creates a StableEgress of this spec; the server's message if it is rejected.
 async fn create(client: &Client, name: &str, spec: &Value) -> Result<Value, String> {
     let kind = kube::api::ApiResource::erase::<StableEgress>(&());
     let object = json!({
@@ -40,7 +40,7 @@ async fn create(client: &Client, name: &str, spec: &Value) -> Result<Value, Stri
     let created = api.create(&PostParams::default(), &object).await;
     let created = created.map_err(|error| match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => panic!("not an answer: {other}"),
+        other => panic!("not a response of the server: {other}"),
     })?;
     Ok(created.data["spec"].clone())
 }
@@ -118,7 +118,7 @@ fn a_long_name_is_fine_where_no_label_needs_it() {
     });
 }
 
-/// Every field has words for `kubectl explain`.
+/// Every field has a description for `kubectl explain`.
 #[test]
 fn every_field_is_described() {
     fn undescribed(path: &str, schema: &Value, found: &mut Vec<String>) {
@@ -142,7 +142,7 @@ fn every_field_is_described() {
     }
 }
 
-/// An API server bounds the cost of rules by these; without them it refuses the definition.
+/// An API server limits the cost of rules by these bounds; without them it rejects the definition.
 #[test]
 fn every_list_map_and_text_of_the_spec_is_bounded() {
     fn unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {

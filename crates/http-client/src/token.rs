@@ -1,4 +1,4 @@
-//! The secret that speaks for somebody, and how any part of it is kept out of what people read.
+//! An API token, and how every part of it is kept out of logs and messages.
 //!
 //! It can be compared, hashed and sent. It cannot be printed.
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
 
-/// A run of this many characters of a token is no accident.
+/// This many characters in a row that match a token are not a coincidence.
 const TELLING: usize = 8;
 
 /// A token of another system's API.
@@ -16,8 +16,8 @@ const TELLING: usize = 8;
 pub struct ApiToken(Arc<str>);
 
 impl ApiToken {
-    /// The token in `text`, without the whitespace around it. `None` where nothing is left, or what
-    /// is left could not be sent.
+    /// The token in `text`, without surrounding whitespace. `None` if the rest is empty or cannot be
+    /// sent in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -25,7 +25,7 @@ impl ApiToken {
         fits.then(|| Self(text.into()))
     }
 
-    /// What tells tokens apart without being one.
+    /// A digest that identifies the token without revealing it.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
@@ -40,7 +40,7 @@ impl ApiToken {
         value
     }
 
-    /// The same text without any part of the token: a refusal may name its first half. A
+    /// The text with every part of the token redacted, because an error message may contain its first half. A
     /// part is eight characters in a row, or half of a token that is shorter than sixteen.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
@@ -52,7 +52,7 @@ impl ApiToken {
             let run = longest(secret, rest.as_bytes());
             if run >= least {
                 clean.push_str("[redacted]");
-                // What matched is ASCII, so this is the border of a character.
+                // The match is ASCII, so this is a character boundary.
                 rest = &rest[run..];
             } else {
                 clean.push(first);
@@ -63,7 +63,7 @@ impl ApiToken {
     }
 }
 
-/// How many characters at the beginning of `text` stand together somewhere in `secret`.
+/// The length of the prefix of `text` that occurs somewhere in `secret`.
 fn longest(secret: &[u8], text: &[u8]) -> usize {
     let run = |from: usize| {
         let pairs = secret[from..].iter().zip(text);

@@ -1,8 +1,8 @@
-//! How requests reach another system: one service, so that a simulator in virtual time can stand where the
-//! network stands in production.
+//! HTTP requests to another system, as one service, so that a simulator in virtual time can replace the
+//! network.
 //!
-//! Nothing here knows what a request means, tries one a second time or follows a redirect: a token that
-//! was meant for one host is never sent to another.
+//! It never interprets or retries a request and never follows a redirect: a token for one host must not be
+//! sent to another.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -13,26 +13,26 @@ use http::{Request, Response};
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
-/// What went wrong on the way.
+/// A transport error.
 pub type BoxError = tower::BoxError;
 
-/// Carries a request and its answer back.
+/// Sends a request and returns its response.
 pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, BoxError>;
 
 const CONNECT: Duration = Duration::from_secs(3);
-/// Behind every caller's own deadline: nothing may hang for ever.
+/// A limit in addition to the deadline of each caller, so that no request hangs.
 const AT_MOST: Duration = Duration::from_secs(30);
-/// Nobody waits for an idle connection that a firewall has dropped in silence.
+/// Idle connections are closed before a firewall drops them silently.
 const IDLE: Duration = Duration::from_secs(60);
-/// Lists of some thousand objects are below it.
+/// Large enough for lists of some thousand objects.
 const LARGEST: usize = 4 << 20;
 
-/// The network: rustls, no redirects and no proxy from the environment, because a token must not take a
-/// way that nobody chose for it. Plain HTTP is allowed, for a simulator. Authorities in `bundle`, as PEM,
-/// are trusted besides those of the machine.
+/// The real network: rustls, no redirects and no proxy from the environment, so that a token takes no
+/// unexpected path. Plain HTTP is allowed, for a simulator. The authorities in `bundle`, as PEM, are trusted
+/// in addition to those of the system.
 ///
 /// # Errors
-/// The bundle holds no certificate, or the machine has no usable TLS roots.
+/// The bundle contains no certificate, or the system has no usable TLS roots.
 pub fn reqwest(bundle: Option<&str>) -> Result<Transport, BoxError> {
     let own = authorities(bundle)?;
     let client = reqwest::Client::builder()
@@ -56,7 +56,7 @@ fn authorities(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, BoxErr
     };
     let read = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(plain)?;
     match read.is_empty() {
-        true => Err("the CA bundle holds no certificate".into()),
+        true => Err("the CA bundle contains no certificate".into()),
         false => Ok(read),
     }
 }
@@ -71,7 +71,7 @@ async fn send(
     let mut body = BytesMut::new();
     while let Some(chunk) = answer.chunk().await.map_err(plain)? {
         if body.len() + chunk.len() > LARGEST {
-            return Err(format!("an answer of more than {LARGEST} bytes").into());
+            return Err(format!("response is larger than {LARGEST} bytes").into());
         }
         body.extend_from_slice(&chunk);
     }
@@ -81,7 +81,7 @@ async fn send(
     Ok(response)
 }
 
-/// Says the whole chain of causes: reqwest's own text stops at "error sending request".
+/// The whole chain of causes, because reqwest's own text ends with "error sending request".
 fn plain(error: reqwest::Error) -> BoxError {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that says one thing; returns what it was asked.
+    /// A server that sends one fixed response and returns the request it received.
     async fn answers(listener: TcpListener, text: &'static str) -> String {
         let (mut socket, _) = listener.accept().await.expect("a caller");
         let mut asked = vec![0; 4096];
@@ -138,7 +138,7 @@ mod tests {
             .body(Bytes::new())
             .expect("a request");
         let transport = reqwest(None).expect("a client");
-        let error = transport.oneshot(request).await.expect_err("nobody there");
+        let error = transport.oneshot(request).await.expect_err("nothing listens there");
         let text = error.to_string();
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("127.0.0.1:0/"), "{text}");

@@ -1,4 +1,4 @@
-//! A workspace proxy: traffic to workspaces takes it instead of the primary server.
+//! A workspace proxy: it relays traffic to workspaces in place of the primary server.
 
 use std::collections::BTreeMap;
 
@@ -63,19 +63,19 @@ use crate::duration::DurationString;
 #[x_kube(validation = rules::PROXY_EITHER, validation = rules::PROXY_TOGETHER)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderWorkspaceProxySpec {
-    /// The image of the proxy. Default: that of the CoderControlPlane, if one is named.
+    /// The image of the proxy. Default: the image of the CoderControlPlane, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::image")]
     pub image: Option<String>,
-    /// How many pods.
+    /// The number of pods.
     #[serde(default = "one")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// The Service before them.
+    /// The Service in front of the pods.
     #[serde(default)]
     pub service: ProxyServiceSpec,
-    /// The primary server, where the proxy was registered by somebody else; with
-    /// `proxySessionTokenSecretRef`. Either these or `bootstrap`.
+    /// The URL of the primary server, for a proxy that is already registered. Requires
+    /// `proxySessionTokenSecretRef`. Either these two or `bootstrap`.
     #[serde(
         rename = "primaryAccessURL",
         default,
@@ -83,30 +83,30 @@ pub struct CoderWorkspaceProxySpec {
     )]
     #[schemars(schema_with = "shapes::url")]
     pub primary_access_url: Option<String>,
-    /// The proxy's own token, where somebody else registered it.
+    /// The token of a proxy that is already registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::given::<SecretKeyRef>")]
     pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
-    /// Registers the proxy at a server.
+    /// Registers the proxy with a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::given::<ProxyBootstrap>")]
     pub bootstrap: Option<ProxyBootstrap>,
-    /// Whether it relays connections only.
+    /// Whether the proxy only relays connections (DERP) and serves no workspace apps.
     #[serde(default)]
     pub derp_only: bool,
-    /// More arguments of `coder wsproxy server`.
+    /// Additional arguments of `coder wsproxy server`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::proxy_args")]
     pub extra_args: Vec<String>,
-    /// More environment of the proxy.
+    /// Additional environment variables of the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::proxy_env")]
     pub extra_env: Vec<EnvVar>,
-    /// What a pod may use.
+    /// The resources of a proxy's container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Secrets to fetch the image with.
+    /// Secrets to pull the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
@@ -121,15 +121,15 @@ pub struct ProxyBootstrap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
-    /// The server, named outright. Either this or `controlPlaneRef`.
+    /// The server, given directly. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
     pub server: Option<CoderServerRef>,
-    /// The proxy's name at the server. Default: the name of this object.
+    /// The proxy's name on the server. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::proxy_name")]
     pub proxy_name: Option<String>,
-    /// What people see. Default: the proxy's name.
+    /// The name shown to users. Default: the proxy's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::display_name")]
     pub display_name: Option<String>,
@@ -137,20 +137,21 @@ pub struct ProxyBootstrap {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::icon")]
     pub icon: Option<String>,
-    /// The Secret that holds the proxy's token. Default: the name of this object and `-proxy-token`.
+    /// The Secret that holds the proxy's token. Default: the name of this object followed by `-proxy-token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::name")]
     pub generated_token_secret_name: Option<String>,
-    /// Whether to ask the server not to count our calls, which only an owner's token may.
+    /// Whether to send the header that exempts the operator's calls from the server's rate limit. Works only
+    /// with an owner's token.
     #[serde(default)]
     pub bypass_rate_limit: bool,
-    /// How long a deletion waits for the server before the proxy is left behind and reported.
+    /// How long a deletion waits for the server. After that the proxy is left on the server and reported.
     #[serde(default = "one_day")]
     #[x_kube(validation = rules::DELETION_DEADLINE)]
     pub deletion_deadline: DurationString,
 }
 
-/// The Service before the pods.
+/// The Service in front of the pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProxyServiceSpec {
@@ -185,45 +186,45 @@ fn one_day() -> DurationString {
     DurationString::seconds(86_400)
 }
 
-/// What is known of a CoderWorkspaceProxy.
+/// The observed state of a CoderWorkspaceProxy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CoderWorkspaceProxyStatus {
     /// `Pending` or `Ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How many pods are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// Whether the server knows it.
+    /// Whether the proxy is registered with the server.
     pub registered: bool,
-    /// The proxy's name at the server.
+    /// The proxy's name on the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_name: Option<String>,
-    /// The proxy's id at the server.
+    /// The proxy's id on the server.
     #[serde(rename = "proxyID", skip_serializing_if = "Option::is_none")]
     pub proxy_id: Option<String>,
-    /// What the server was last told of its looks: name, display name and icon, hashed.
+    /// A hash of the name, display name and icon last sent to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub described: Option<String>,
-    /// The name that is about to be registered: written before the server is asked.
+    /// The registration about to be made, recorded before the request is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingProxy>,
-    /// Where it is registered.
+    /// The server where the proxy is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<ServerBinding>,
-    /// Registrations that are to be taken back: of an earlier server or name.
+    /// Registrations to be deleted: those with an earlier server or name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retiring: Vec<RetiringProxy>,
-    /// Where the token is.
+    /// The Secret that holds the token.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::known_key")]
     pub proxy_token_secret_ref: Option<SecretKeyRef>,
-    /// How rotations stand.
+    /// The state of token rotation.
     pub rotation: RotationStatus,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls because of its rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited: Option<RateLimited>,
-    /// The generation of the spec this is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The conditions.
@@ -235,19 +236,19 @@ pub struct CoderWorkspaceProxyStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A registration that is about to be made.
+/// A registration about to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingProxy {
     /// The name.
     pub name: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Time,
-    /// Where.
+    /// The server.
     pub binding: ServerBinding,
 }
 
-/// A registration that is to be taken back.
+/// A registration to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetiringProxy {
@@ -255,8 +256,8 @@ pub struct RetiringProxy {
     pub id: String,
     /// The name.
     pub name: String,
-    /// Since when.
+    /// When it was replaced.
     pub retired: Time,
-    /// Where.
+    /// The server.
     pub binding: ServerBinding,
 }

@@ -1,22 +1,22 @@
-//! Schemas of the texts, lists and maps of Coder's kinds. Each refusal says what to write instead. Of
-//! what Kubernetes has for containers only that is here which needs nothing else in the pod.
+//! Schemas of the strings, lists and maps in Coder's kinds. Each validation message states what to write
+//! instead. Of the container fields of Kubernetes, only those are included that need nothing else in the pod.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::rules;
 use crate::shape::{CelRule, NAME, URL_HOST, described, ruled, text};
 
-/// What Kubernetes reads as a quantity.
+/// The syntax of a Kubernetes quantity.
 const QUANTITY: &str = r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$";
-/// Longer than the server takes, so that the rule speaks, which says what to do, and not the bound.
+/// More than the server accepts, so that the validation rule reports the error and not the length limit.
 const ROOMY: u32 = 1024;
 
-/// A member that may be left out but is never null: null would pass for one that is given.
+/// A field that may be left out but must not be null: the rules would count null as present.
 pub(super) fn given<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
-/// A key of a Secret as the status tells it: what is known to be there needs no rules.
+/// A Secret key reference in the status. It was already checked in the spec and needs no rules.
 pub(super) fn known_key(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -38,7 +38,7 @@ pub(super) fn ca_bundle(_: &mut SchemaGenerator) -> Schema {
     text(1, 65_536, &[rules::CA_BUNDLE])
 }
 
-/// The name of most objects.
+/// The name of an object.
 pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[NAME])
 }
@@ -48,12 +48,12 @@ pub(super) fn data_key(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[rules::DATA_KEY])
 }
 
-/// Where a key is put in its Secret.
+/// The key of a Secret that the operator writes to.
 pub(super) fn key_data(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[rules::DATA_KEY, rules::KEY_DATA])
 }
 
-/// The name of a key at the server.
+/// The name of a key on the server.
 pub(super) fn key_name(_: &mut SchemaGenerator) -> Schema {
     let rules = [
         rules::KEY_NAME_EMPTY,
@@ -66,7 +66,7 @@ pub(super) fn key_name(_: &mut SchemaGenerator) -> Schema {
     text(0, ROOMY, &rules)
 }
 
-/// The name of a proxy at the server.
+/// The name of a proxy on the server.
 pub(super) fn proxy_name(_: &mut SchemaGenerator) -> Schema {
     let rules = [
         rules::PROXY_NAME,
@@ -76,7 +76,7 @@ pub(super) fn proxy_name(_: &mut SchemaGenerator) -> Schema {
     text(0, ROOMY, &rules)
 }
 
-/// What people see of a proxy.
+/// The display name of a proxy.
 pub(super) fn display_name(_: &mut SchemaGenerator) -> Schema {
     text(1, 64, &[rules::DISPLAY_NAME])
 }
@@ -86,7 +86,7 @@ pub(super) fn icon(_: &mut SchemaGenerator) -> Schema {
     text(1, 2048, &[rules::ICON])
 }
 
-/// An organisation.
+/// An organization.
 pub(super) fn organization(_: &mut SchemaGenerator) -> Schema {
     text(1, 128, &[rules::ORGANIZATION])
 }
@@ -141,7 +141,7 @@ pub(super) fn proxy_env(_: &mut SchemaGenerator) -> Schema {
     env(&[rules::PROXY_ENV_URL, rules::PROXY_ENV_TOKEN])
 }
 
-/// Secrets to fetch an image with.
+/// Secrets to pull an image with.
 pub(super) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {
     let secret = json_schema!({
         "description": "A Secret in the same namespace.",
@@ -152,7 +152,7 @@ pub(super) fn pull_secrets(_: &mut SchemaGenerator) -> Schema {
     by_name(16, &secret, &[])
 }
 
-/// What a container may use.
+/// Resources of a container.
 pub(super) fn resources(_: &mut SchemaGenerator) -> Schema {
     let amount = json_schema!({
         "description": "An amount, like 500m or 2Gi.",
@@ -165,8 +165,8 @@ pub(super) fn resources(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
-            "limits": amounts("The most it may use."),
-            "requests": amounts("What is kept for it."),
+            "limits": amounts("The limit of the container."),
+            "requests": amounts("The amount reserved for the container."),
         },
     })
 }
@@ -180,7 +180,7 @@ fn map(most: u32, value: &Schema, rules: &[CelRule]) -> Schema {
     ruled(map, rules)
 }
 
-/// A list of objects, none of the same name twice.
+/// A list of objects with unique names.
 fn by_name(most: u32, item: &Schema, rules: &[CelRule]) -> Schema {
     let list = json_schema!({
         "type": "array",
@@ -216,10 +216,10 @@ fn env(rules: &[CelRule]) -> Schema {
     by_name(64, &ruled(variable, &[rules::ENV_EITHER]), rules)
 }
 
-/// Where a variable's value comes from.
+/// The source of a variable's value.
 fn source() -> Schema {
     let source = json_schema!({
-        "description": "Where its value comes from.",
+        "description": "The source of the value.",
         "type": "object",
         "properties": {
             "configMapKeyRef": key_of("ConfigMap"),

@@ -1,4 +1,4 @@
-//! What both kinds say of the server they belong to.
+//! The server reference that both kinds share.
 
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
@@ -13,20 +13,20 @@ pub struct ControlPlaneRef {
     pub name: String,
 }
 
-/// A coderd, named outright.
+/// A coderd server, given directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderServerRef {
-    /// Where it is, like `https://coder.example.com`.
+    /// Its URL, like `https://coder.example.com`.
     #[schemars(schema_with = "shapes::url")]
     pub url: String,
-    /// The authorities that its certificate may be signed by, as PEM. The operator trusts them besides
-    /// those of its machine; pods get them as SSL_CERT_FILE, besides the certificate directories of
-    /// their image.
+    /// The certificate authorities trusted for the server's certificate, as PEM, in addition to those of the
+    /// system. Pods get them as SSL_CERT_FILE, in addition to the certificate directories of their
+    /// image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::ca_bundle")]
     pub ca_bundle: Option<String>,
-    /// The token that speaks for the operator there.
+    /// The token that authenticates the operator to the server.
     pub token_secret_ref: SecretKeyRef,
 }
 

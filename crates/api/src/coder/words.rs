@@ -1,21 +1,21 @@
-//! The words that people and programs read: conditions, reasons, labels, annotations, and how names are
+//! Names that are part of the interface: conditions, reasons, labels, annotations, and how long names are
 //! shortened.
 
 use sha2::{Digest, Sha256};
 
-/// Keeps an object until its key or proxy is gone from the server.
+/// Keeps an object until its key or proxy is deleted from the server.
 pub const FINALIZER: &str = "coder.aplomb.dev/cleanup";
-/// Keeps a Secret while a key or proxy can only be taken back from its server with the token in it.
+/// Keeps a Secret while its token is needed to delete a key or proxy from the server.
 pub const TOKEN_FINALIZER: &str = "coder.aplomb.dev/token";
-/// The longest name that coderd takes for a key.
+/// Maximum length of a key name in coderd.
 pub const LONGEST_NAME: usize = 64;
-/// The longest name that is given to a proxy, which is what coderd takes for names of people.
+/// Maximum length of a proxy name: coderd applies its limit for user names.
 pub const LONGEST_PROXY_NAME: usize = 32;
-/// Names of keys that coderd keeps for itself.
+/// Key names that coderd reserves.
 pub const RESERVED: [&str; 3] = ["built-in", "user-auth", "psk"];
 
-/// `name` if it fits into `most` characters, else its beginning and a hash of all of it. Never ends in a
-/// sign that a name may not end in.
+/// `name` if it fits into `most` characters, else its beginning and a hash of the whole name. Never ends in a
+/// character that a name must not end in.
 #[must_use]
 pub fn shortened(name: &str, most: usize) -> String {
     if name.len() <= most {
@@ -35,8 +35,8 @@ pub fn shortened(name: &str, most: usize) -> String {
     format!("{begin}-{hash}")
 }
 
-/// What tells the things that the object of this UID makes from those of any other object, cluster or
-/// person.
+/// A suffix that distinguishes the resources of the object with this UID from those of any other object,
+/// cluster or user.
 #[must_use]
 pub fn mark(uid: &str) -> String {
     let digest = Sha256::digest(uid.as_bytes());
@@ -47,8 +47,8 @@ pub fn mark(uid: &str) -> String {
         .collect()
 }
 
-/// The name of the key that an object makes after `sequence` others of the same `base`. It ends in the
-/// mark of the object and, after the first, in the number, so that who made it can be read from it.
+/// The name of the key that an object creates after `sequence` others of the same `base`. It contains the mark
+/// of the object and, after the first, the number, so that its creator can be read from it.
 #[must_use]
 pub fn key_name(base: &str, uid: &str, sequence: u32) -> String {
     let end = match sequence {
@@ -65,7 +65,7 @@ pub fn is_marked(name: &str, uid: &str) -> bool {
     name.rsplit('-').take(2).any(|part| part == mark)
 }
 
-/// Whether a name has the form that [`key_name`] gives names, whatever the object.
+/// Whether a name has the form that [`key_name`] produces, for any object.
 #[must_use]
 pub fn bears_mark(name: &str) -> bool {
     let hex = |it: u8| matches!(it, b'0'..=b'9' | b'a'..=b'f');
@@ -78,7 +78,7 @@ pub fn bears_mark(name: &str) -> bool {
     is_mark(last) || (is_number(last) && before.is_some_and(is_mark))
 }
 
-/// The name of a key as it was before names were marked, and as people give it.
+/// The name of a key without a mark, as users and earlier versions name keys.
 #[must_use]
 pub fn plain_key_name(base: &str, sequence: u32) -> String {
     match sequence {
@@ -87,7 +87,7 @@ pub fn plain_key_name(base: &str, sequence: u32) -> String {
     }
 }
 
-/// The name of the proxy of an object called `base`, where its spec names none.
+/// The name of the proxy of an object called `base` whose spec does not name one.
 #[must_use]
 pub fn proxy_name(base: &str) -> String {
     shortened(base, LONGEST_PROXY_NAME)
@@ -104,7 +104,7 @@ pub mod conditions {
     pub const DEPLOYMENT_READY: &str = "DeploymentReady";
     pub const DAEMONS_CONNECTED: &str = "DaemonsConnected";
     pub const READY: &str = "Ready";
-    /// Of a CoderWorkspaceProxy.
+    /// Only for a CoderWorkspaceProxy.
     pub const PROXY_ENTITLED: &str = "WorkspaceProxiesEntitled";
     pub const REGISTERED: &str = "Registered";
     pub const TOKEN_SECRET_READY: &str = "ProxyTokenSecretReady";
@@ -171,19 +171,19 @@ pub mod labels {
 pub mod annotations {
     /// On a CoderProvisioner or CoderWorkspaceProxy: any new value rotates the key or token.
     pub const ROTATE: &str = "coder.aplomb.dev/rotate";
-    /// On either: `"true"` lets a deletion go without the server.
+    /// On either: `"true"` lets a deletion finish without the server.
     pub const ABANDON: &str = "coder.aplomb.dev/abandon";
-    /// On the Secret: the name of the key whose plaintext it holds, so that a crash can be told from a
-    /// Secret of an earlier key. On a proxy's Secret: the id of the proxy.
+    /// On the Secret: the name of the key whose plaintext it holds, so that after a crash a current key is
+    /// distinguished from an earlier one. On a proxy's Secret: the id of the proxy.
     pub const KEY_NAME: &str = "coder.aplomb.dev/key-name";
-    /// On the Secret: what tells the plaintext that was put there from another.
+    /// On the Secret: a digest of the plaintext stored there.
     pub const KEY_DIGEST: &str = "coder.aplomb.dev/key-digest";
     /// On a token Secret: the URLs of the servers that the token may be sent to, separated by commas. An
-    /// object that names its server by `server.url` gets no token from a Secret that does not name it.
+    /// object with `server.url` can use a token only if the token's Secret lists that URL.
     pub const SERVERS: &str = "coder.aplomb.dev/servers";
-    /// On a pod template: a hash of what the pods read from the Secret.
+    /// On a pod template: a hash of the Secret data that the pods read.
     pub const CHECKSUM: &str = "coder.aplomb.dev/secret-checksum";
-    /// On a pod template: when pods that did not connect were last started again.
+    /// On a pod template: when pods that did not connect were last restarted.
     pub const RESTARTED: &str = "coder.aplomb.dev/restarted-at";
 }
 

@@ -1,24 +1,24 @@
-//! Schemas that no Rust type gives: selectors and labels with their limits. Every string, list and map
-//! is bounded, because an API server refuses rules whose cost it cannot bound.
+//! Hand-written schemas: selectors and labels with their limits. Every string, list and map is bounded,
+//! because an API server rejects rules whose cost has no bound.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// A label's key: an optional DNS prefix, a slash, and a name.
+/// A label key: an optional DNS prefix, a slash, and a name.
 const KEY: &str =
     r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$";
-/// A label's value.
+/// A label value.
 const VALUE: &str = r"self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')";
 /// The longest key: a DNS name of 253, a slash, a name of 63.
 const LONGEST_KEY: u32 = 317;
 
-/// A selector of labels that must not be empty: an empty one would choose every node or pod.
+/// A label selector that must not be empty: an empty selector would match every node or pod.
 pub(super) fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "properties": {
             "matchLabels": {
-                "description": "Labels that must be there, each with this value.",
+                "description": "Labels that must be present with these values.",
                 "type": "object",
                 "maxProperties": 16,
                 "additionalProperties": value(),
@@ -35,7 +35,7 @@ pub(super) fn selector(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [{
             "rule": "(has(self.matchLabels) && self.matchLabels.size() > 0) || \
                      (has(self.matchExpressions) && self.matchExpressions.size() > 0)",
-            "message": "an empty selector would choose everything: give matchLabels or \
+            "message": "an empty selector would match everything: give matchLabels or \
                         matchExpressions",
         }],
     })
@@ -48,14 +48,14 @@ fn requirement() -> Value {
         "required": ["key", "operator"],
         "properties": {
             "key": {
-                "description": "The label's key.",
+                "description": "The label key.",
                 "type": "string",
                 "minLength": 1,
                 "maxLength": LONGEST_KEY,
                 "pattern": KEY,
             },
             "operator": {
-                "description": "What is asked of its value.",
+                "description": "How the value is compared.",
                 "type": "string",
                 "enum": ["In", "NotIn", "Exists", "DoesNotExist"],
             },
@@ -77,18 +77,18 @@ fn requirement() -> Value {
 
 fn value() -> Value {
     json!({
-        "description": "A label's value: at most 63 letters, digits, '-', '_' and '.'.",
+        "description": "A label value: at most 63 letters, digits, '-', '_' and '.'.",
         "type": "string",
         "maxLength": 63,
         "x-kubernetes-validations": [{
             "rule": VALUE,
-            "message": "a label's value must be letters, digits, '-', '_' and '.', and begin and \
+            "message": "a label value must be letters, digits, '-', '_' and '.', and begin and \
                         end with a letter or digit",
         }],
     })
 }
 
-/// Labels to put on a node.
+/// Labels to set on a node.
 pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -97,11 +97,11 @@ pub(super) fn labels(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-validations": [
             {
                 "rule": "self.all(key, key.size() > 0 && key.size() <= 317)",
-                "message": "a label's key must be 1 to 317 characters",
+                "message": "a label key must be 1 to 317 characters",
             },
             {
                 "rule": "self.all(key, key.matches('^([a-z0-9.-]+/)?[A-Za-z0-9_.-]+$'))",
-                "message": "a label's key must be like example.com/name or name: letters, digits, \
+                "message": "a label key must be like example.com/name or name: letters, digits, \
                             '-', '_' and '.'",
             },
         ],

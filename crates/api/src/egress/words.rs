@@ -1,5 +1,5 @@
-//! The words of `StableEgress` that people and programs match on. They are an interface: a change of
-//! one breaks somebody's alert.
+//! Names of `StableEgress` that users and programs match on. They are an interface: changing one breaks
+//! alerts and scripts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,53 +10,53 @@ pub mod labels {
     pub const CANDIDATE: &str = "egress.aplomb.dev/candidate";
     /// On the node that is the gateway; the value is the name of the StableEgress.
     pub const GATEWAY: &str = "egress.aplomb.dev/gateway";
-    /// On the floating IP at the provider: the term of the leader that acted last. Hetzner's label keys
-    /// follow Kubernetes' rules.
+    /// On the floating IP at the provider: the term of the leader that last changed it. Hetzner's label keys
+    /// follow the rules of Kubernetes.
     pub const TERM: &str = "egress.aplomb.dev/term";
 }
 
 /// Annotations.
 pub mod annotations {
-    /// Freezes automation: `true`, or a time until which.
+    /// Freezes automation: `true`, or the time at which the hold ends.
     pub const HOLD: &str = "egress.aplomb.dev/hold";
-    /// What the annotation of a gateway begins with that has the term of the leader that made it one;
-    /// the rest is the name of the StableEgress.
+    /// Prefix of the annotation that records the term of the leader that made a node the gateway. The
+    /// suffix is the name of the StableEgress.
     pub const TERM: &str = "term.egress.aplomb.dev/";
 }
 
-/// Types of conditions, beside Ready, Reconciling and Stalled.
+/// Types of conditions, in addition to Ready, Reconciling and Stalled.
 pub mod conditions {
-    /// Traffic can leave through the floating IP, as far as can be seen from here.
+    /// Traffic can leave through the floating IP, as far as the operator can observe.
     pub const AVAILABLE: &str = "Available";
-    /// The provider answers.
+    /// The provider responds.
     pub const PROVIDER_REACHABLE: &str = "ProviderReachable";
     /// Another node could take over now.
     pub const REDUNDANT: &str = "Redundant";
-    /// Node and CiliumNode say the same about who is the gateway.
+    /// The labels of Node and CiliumNode agree on the gateway.
     pub const LABELS_CONSISTENT: &str = "LabelsConsistent";
     /// Automation is frozen.
     pub const HELD: &str = "Held";
-    /// The floating IP carries the leader's term. Shown only as False: the label cannot be written.
+    /// The floating IP has the leader's term. Set only to False, when the label cannot be written.
     pub const FENCED: &str = "Fenced";
 }
 
 /// Reasons of conditions and Events.
 pub mod reasons {
-    /// All is well.
+    /// The floating IP is on the gateway.
     pub const SERVING: &str = "Serving";
     /// The floating IP is outside `spec.allowlist`.
     pub const NOT_ALLOWED: &str = "AddressNotAllowed";
     /// `spec.prepared` names a namespace whose pods the operator does not watch.
     pub const PODS_NOT_WATCHED: &str = "PodsNotWatched";
-    /// The provider does not answer.
+    /// The provider does not respond.
     pub const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
-    /// The provider refuses the token.
+    /// The provider rejects the token.
     pub const UNAUTHORIZED: &str = "TokenRefused";
     /// There is no token.
     pub const NO_TOKEN: &str = "NoToken";
-    /// The provider's rate limit leaves nothing for a look.
+    /// The provider's rate limit leaves no calls for a routine read.
     pub const THROTTLED: &str = "Throttled";
-    /// There is no such floating IP.
+    /// The floating IP does not exist.
     pub const NO_FLOATING_IP: &str = "FloatingIPNotFound";
     /// The provider has blocked the floating IP.
     pub const BLOCKED: &str = "FloatingIPBlocked";
@@ -66,17 +66,17 @@ pub mod reasons {
     pub const UNASSIGNED: &str = "Unassigned";
     /// No node can take the floating IP.
     pub const NO_CANDIDATE: &str = "NoCandidate";
-    /// The gateway is unhealthy and its grace is running.
+    /// The gateway is unhealthy and its grace period is running.
     pub const GATEWAY_UNHEALTHY: &str = "GatewayUnhealthy";
-    /// The gateway is not prepared and its grace is running.
+    /// The gateway is not prepared and its grace period is running.
     pub const GATEWAY_UNPREPARED: &str = "GatewayUnprepared";
-    /// The floating IP is on its way.
+    /// The floating IP is being moved.
     pub const MOVING: &str = "Moving";
-    /// Labels are not yet where the floating IP is.
+    /// The labels are not yet on the node with the floating IP.
     pub const UNLABELLED: &str = "GatewayUnlabelled";
-    /// A person asked for it.
+    /// A user has frozen automation.
     pub const HELD: &str = "Held";
-    /// It was not looked at for too long.
+    /// The last check is too long ago.
     pub const STALE: &str = "Stale";
     /// A move took longer than `spec.moveDeadline`.
     pub const DEADLINE: &str = "MoveDeadlineExceeded";
@@ -84,21 +84,21 @@ pub mod reasons {
     pub const MOVED: &str = "Moved";
     /// Automation is not frozen.
     pub const NOT_HELD: &str = "NotHeld";
-    /// The provider refuses the label with the leader's term, or does not answer when it is written.
+    /// The provider rejects the label with the leader's term, or does not respond to its write.
     pub const TERM_NOT_WRITTEN: &str = "TermNotWritten";
-    /// The provider answers.
+    /// The provider responds.
     pub const ANSWERS: &str = "Answers";
     /// Another node could take over now.
     pub const STANDBY: &str = "StandbyReady";
     /// No other node could take over now.
     pub const NO_STANDBY: &str = "NoStandby";
-    /// Node and CiliumNode say the same.
+    /// The labels of Node and CiliumNode agree.
     pub const CONSISTENT: &str = "Consistent";
-    /// Node and CiliumNode say different things about who is the gateway.
+    /// The labels of Node and CiliumNode differ about the gateway.
     pub const INCONSISTENT: &str = "LabelsDiffer";
-    /// A node cannot be used: its `spec.providerID` names no server of the provider.
+    /// A node cannot be used: its `spec.providerID` does not name a server of the provider.
     pub const NO_SERVER: &str = "NodeWithoutServer";
-    /// A node cannot be used: its gateway label belongs to somebody else.
+    /// A node cannot be used: another party has set its gateway label.
     pub const TAKEN: &str = "GatewayLabelTaken";
     /// A newer leader has acted on the floating IP.
     pub const NEWER_LEADER: &str = "NewerLeader";
@@ -109,30 +109,30 @@ pub mod reasons {
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum MoveCause {
-    /// It was on no server, or on one that was never ours.
+    /// It was on no server, or on one that was never a candidate.
     Unassigned,
-    /// The node is gone.
+    /// The node was deleted.
     NodeDeleted,
     /// The node is being deleted.
     NodeTerminating,
     /// The node was cordoned.
     NodeCordoned,
-    /// The node is no candidate any more.
+    /// The node is no longer a candidate.
     CandidateLost,
-    /// The node was unhealthy for longer than its grace.
+    /// The node was unhealthy for longer than its grace period.
     NodeUnhealthy,
-    /// The node was unprepared for longer than its grace.
+    /// The node was unprepared for longer than its grace period.
     NodeUnprepared,
-    /// `spec.pin` asks for it.
+    /// `spec.pin` names another node.
     Pinned,
-    /// Somebody moved it, and the time that is respected is over.
+    /// Another party had moved it, and `spec.respectForeignMoves` is over.
     TakenBack,
-    /// Somebody moved it to another candidate; the labels followed.
+    /// Another party moved it to another candidate; the labels followed.
     Adopted,
 }
 
 impl MoveCause {
-    /// The word, as status and metrics have it.
+    /// The name in status and metrics.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {

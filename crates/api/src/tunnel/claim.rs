@@ -1,4 +1,4 @@
-//! Whose a hostname is. Its name is the hostname, so that two claims cannot both be made.
+//! The claim on a hostname. Its name is the hostname, so that only one claim per hostname can exist.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ use super::{rules, shapes};
 #[x_kube(validation = rules::CLAIM_STAYS)]
 #[serde(rename_all = "camelCase")]
 pub struct HostnameClaimSpec {
-    /// Whose it is.
+    /// The claimant.
     pub claimant: Claimant,
 }
 
@@ -47,7 +47,7 @@ pub struct Claimant {
     /// Its name.
     #[schemars(schema_with = "shapes::label")]
     pub name: String,
-    /// Which of that name: a claim whose UID is gone is void.
+    /// Its UID. A claim is void once the object with this UID is gone.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
 }

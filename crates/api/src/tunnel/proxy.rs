@@ -1,4 +1,4 @@
-//! What a person asks for: hostnames, and where their requests go.
+//! The spec of a tunnel: hostnames, and where their requests go.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
@@ -49,22 +49,22 @@ use crate::duration::DurationString;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HttpProxySpec {
-    /// The class whose base domain the platform's hostname is under.
+    /// The class. Its base domain is the domain of the platform's hostname.
     #[serde(default = "class")]
     #[schemars(schema_with = "shapes::name")]
     pub connector_class_name: String,
-    /// Hostnames of one's own, beside the one the platform gives.
+    /// Custom hostnames, in addition to the one the platform assigns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::hostnames")]
     pub hostnames: Vec<String>,
-    /// Where requests go. The Gateway API's precedence decides between rules.
+    /// Where requests go. Precedence between rules is that of the Gateway API.
     #[schemars(length(min = 1, max = 16))]
     #[x_kube(validation = rules::RULES_NAMES, validation = rules::RULES_MATCHES)]
     pub rules: Vec<ProxyRule>,
     /// The certificate of the hostnames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
-    /// How often the tunnel is proven although nothing changed.
+    /// How often the tunnel is proven when nothing changed.
     #[serde(default = "proof")]
     #[x_kube(validation = rules::PROOF_INTERVAL)]
     pub proof_interval: DurationString,
@@ -87,7 +87,7 @@ pub struct ListenerTls {
     pub secret_name: String,
 }
 
-/// Some requests, and where they go.
+/// Matches for requests, and where the matching requests go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = rules::RULE_BACKEND,
@@ -97,24 +97,24 @@ pub struct ListenerTls {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyRule {
-    /// A name, for people.
+    /// A name, for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::name")]
     pub name: Option<String>,
-    /// Which requests: any of these. Without any, all.
+    /// The requests that match, by any of these. If empty, all requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub matches: Vec<RouteMatch>,
-    /// What is done to them: each type of filter at most once.
+    /// Filters for the requests, each type at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     #[x_kube(validation = rules::FILTERS_EITHER, validation = rules::FILTERS_ONCE)]
     pub filters: Vec<RouteFilter>,
-    /// Where they go.
+    /// Where the requests go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1))]
     pub backends: Vec<Backend>,
-    /// How long a response may take to begin, from the request's first byte.
+    /// How long a response may take to begin, counted from the first byte of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = rules::TIMEOUT)]
     pub timeout: Option<DurationString>,
@@ -142,10 +142,10 @@ pub struct Backend {
     /// An EndpointSlice of the same namespace instead of an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<EndpointSliceRef>,
-    /// How TLS is spoken to an https endpoint.
+    /// TLS settings for an https endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
-    /// What is done to the requests that go there: each type of filter at most once.
+    /// Filters for the requests to this backend, each type at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
     #[x_kube(validation = rules::FILTERS_BACKEND, validation = rules::FILTERS_ONCE)]
@@ -171,10 +171,10 @@ pub struct EndpointSliceRef {
     pub port: u16,
 }
 
-/// How TLS is spoken to an origin.
+/// TLS settings for an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct BackendTls {
-    /// The name its certificate must have; the endpoint's host if not said.
+    /// The name its certificate must have. Default: the host of the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::host")]
     pub hostname: Option<String>,

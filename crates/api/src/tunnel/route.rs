@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{rules, shapes};
 
-/// Which requests a rule is for. Everything that is said must hold.
+/// The requests that a rule matches. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteMatch {
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathMatch>,
-    /// Headers that must be there.
+    /// Headers that must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub headers: Vec<HeaderMatch>,
-    /// Query parameters that must be there.
+    /// Query parameters that must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -28,7 +28,7 @@ pub struct RouteMatch {
     pub method: Option<HttpMethod>,
 }
 
-/// A path, compared whole, by prefix of its segments, or by a regular expression.
+/// A path, compared as a whole, by prefix of its segments, or by a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = rules::PATH,
@@ -37,10 +37,10 @@ pub struct RouteMatch {
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
-    /// How it is compared.
+    /// How the path is compared.
     #[serde(rename = "type", default)]
     pub kind: PathMatchType,
-    /// With what.
+    /// The value to compare with.
     #[serde(default = "root")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
@@ -53,7 +53,7 @@ fn root() -> String {
 /// How a path is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PathMatchType {
-    /// Whole.
+    /// As a whole.
     Exact,
     /// By its leading segments.
     #[default]
@@ -62,34 +62,34 @@ pub enum PathMatchType {
     RegularExpression,
 }
 
-/// A header that must be there.
+/// A header that must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rules::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderMatch {
-    /// How its value is compared.
+    /// How the value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
     #[schemars(schema_with = "shapes::token")]
     pub name: String,
-    /// With what.
+    /// The value to compare with.
     #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
 
-/// A query parameter that must be there.
+/// A query parameter that must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rules::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryMatch {
-    /// How its value is compared.
+    /// How the value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
     #[schemars(schema_with = "shapes::token")]
     pub name: String,
-    /// With what.
+    /// The value to compare with.
     #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
@@ -97,7 +97,7 @@ pub struct QueryMatch {
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ValueMatchType {
-    /// Whole.
+    /// As a whole.
     #[default]
     Exact,
     /// By a regular expression over the whole value.
@@ -107,7 +107,7 @@ pub enum ValueMatchType {
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs, reason = "they are what they are called")]
+#[allow(missing_docs, reason = "the names of HTTP methods need no explanation")]
 pub enum HttpMethod {
     Get,
     Head,
@@ -120,13 +120,13 @@ pub enum HttpMethod {
     Patch,
 }
 
-/// What is done to a request or its response. The member that the type names must be there, and no
+/// A change to a request or its response. The field that the type names must be set, and no
 /// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(validation = rules::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteFilter {
-    /// Which one it is.
+    /// The type of the filter.
     #[serde(rename = "type")]
     pub kind: RouteFilterType,
     /// Changes headers of the request.
@@ -136,17 +136,17 @@ pub struct RouteFilter {
     /// Changes headers of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_header_modifier: Option<HeaderModifier>,
-    /// Answers with a redirect.
+    /// Responds with a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_redirect: Option<RequestRedirect>,
-    /// Changes host and path of the request.
+    /// Changes the host and path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_rewrite: Option<UrlRewrite>,
 }
 
-/// Which filter it is.
+/// The type of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the members of a filter say it")]
+#[allow(missing_docs, reason = "the fields of a filter document them")]
 pub enum RouteFilterType {
     RequestHeaderModifier,
     ResponseHeaderModifier,
@@ -160,17 +160,17 @@ pub enum RouteFilterType {
 #[x_kube(validation = rules::MODIFIER_EMPTY, validation = rules::MODIFIER_FRAMING)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderModifier {
-    /// Put in place of whatever was there.
+    /// Headers to set. They replace existing values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub set: Vec<HeaderValue>,
-    /// Put beside whatever was there.
+    /// Headers to add. Existing values are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub add: Vec<HeaderValue>,
-    /// Taken away.
+    /// Headers to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "shapes::tokens")]
     pub remove: Vec<String>,
@@ -187,7 +187,7 @@ pub struct HeaderValue {
     pub value: String,
 }
 
-/// A redirect. What is left out stays as the request had it.
+/// A redirect. Parts that are left out are taken from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRedirect {
@@ -206,21 +206,21 @@ pub struct RequestRedirect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
-    /// The status code, 302 if not said.
+    /// The status code. Default: 302.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::redirect_code")]
     pub status_code: Option<i32>,
 }
 
-/// What the origin is asked for instead.
+/// A change to the request before it is sent to the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UrlRewrite {
-    /// The Host header the origin gets.
+    /// The Host header that the origin receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::host")]
     pub hostname: Option<String>,
-    /// The path the origin gets.
+    /// The path that the origin receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathModifier>,
 }
@@ -230,22 +230,22 @@ pub struct UrlRewrite {
 #[x_kube(validation = rules::PATH_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct PathModifier {
-    /// Which of the two it is.
+    /// The type of the change.
     #[serde(rename = "type")]
     pub kind: PathModifierType,
-    /// In place of the whole path.
+    /// Replaces the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::full_path")]
     pub replace_full_path: Option<String>,
-    /// In place of the prefix that matched.
+    /// Replaces the prefix that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "shapes::prefix")]
     pub replace_prefix_match: Option<String>,
 }
 
-/// Which part of a path is replaced.
+/// The part of a path that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the members of a modifier say it")]
+#[allow(missing_docs, reason = "the fields of a modifier document them")]
 pub enum PathModifierType {
     ReplaceFullPath,
     ReplacePrefixMatch,

@@ -1,16 +1,16 @@
-//! The rules of tunnels, each with what it says when it is broken: what to write instead.
+//! Validation rules of tunnels, each with a message that states what to write instead.
 
 use crate::shape::CelRule;
 
 pub(super) const NO_WILDCARD: CelRule = (
     "!self.contains('*')",
-    "wildcards are not served: name every hostname, like app.example.com",
+    "wildcards are not supported: name every hostname, like app.example.com",
 );
 pub(super) const NO_IP: CelRule = (
     "!isIP(self)",
-    "an address is no hostname: write a domain name, like app.example.com",
+    "an IP address is not a hostname: write a domain name, like app.example.com",
 );
-/// The last label begins with a letter, or a resolver would take 127.1 for an address.
+/// The last label begins with a letter. Otherwise a resolver would read 127.1 as an address.
 pub(super) const DOMAIN: CelRule = (
     "self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
     "not a full domain name: write it in lower case and without a dot at the end, like \
@@ -18,7 +18,7 @@ pub(super) const DOMAIN: CelRule = (
 );
 pub(super) const HOST: CelRule = (
     "self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])*[a-z]([-a-z0-9]{0,61}[a-z0-9])?$')",
-    "not a host's name: write it in lower case, like app.example.com",
+    "not a hostname: write it in lower case, like app.example.com",
 );
 pub(super) const LABEL: CelRule = (
     "self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
@@ -40,25 +40,26 @@ pub(super) const BACKEND_ONE: CelRule = (
     "has(self.instance) ? !has(self.endpoint) && !has(self.connector) : has(self.endpoint)",
     "give endpoint (and connector, if an agent dials it), or instance alone",
 );
-/// What is unspecified, link-local or multicast is no origin; a metadata service is link-local.
+/// Unspecified, link-local and multicast addresses are not origins. Metadata services are link-local.
 pub(super) const BACKEND_ADDRESS: CelRule = (
     "!has(self.endpoint) || \
      [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
      !isIP(host) || ip(host).isGlobalUnicast() || ip(host).isLoopback())",
-    "unspecified, link-local and multicast addresses are not dialled: write the origin's own address",
+    "unspecified, link-local and multicast addresses are not allowed: write the origin's own \
+     address",
 );
 pub(super) const BACKEND_LOOPBACK: CelRule = (
     "has(self.connector) || !has(self.endpoint) || \
      [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
      isIP(host) ? !ip(host).isLoopback() : !host.matches('(^|[.])localhost$'))",
-    "localhost and loopback addresses are those of an agent: name its connector, or write another \
-     host",
+    "localhost and loopback addresses can only be dialed by an agent: name its connector, or use \
+     another host",
 );
 pub(super) const BACKEND_DOMAIN: CelRule = (
     "has(self.connector) || !has(self.endpoint) || \
      [self.endpoint.find('//([^]/:[]+|[[][^]]+)').replace('//', '').replace('[', '')].all(host, \
      isIP(host) || host.contains('.') || host in ['', 'localhost'])",
-    "a host without a dot is a name of an agent's network: name its connector, or write the full \
+    "a host without a dot is a name in an agent's network: name its connector, or write the full \
      domain name, like web.default.svc",
 );
 pub(super) const BACKEND_TLS_NAME: CelRule = (
@@ -70,7 +71,7 @@ pub(super) const BACKEND_TLS_NAME: CelRule = (
 );
 pub(super) const BACKEND_TLS_USED: CelRule = (
     "!has(self.tls) || !has(self.endpoint) || self.endpoint.startsWith('https:')",
-    "tls is for https endpoints: write https:// or leave tls out",
+    "tls is only for https endpoints: write https:// or leave tls out",
 );
 
 pub(super) const RULE_BACKEND: CelRule = (
@@ -81,7 +82,7 @@ pub(super) const RULE_BACKEND: CelRule = (
 pub(super) const RULE_REDIRECT: CelRule = (
     "!(has(self.backends) && self.backends.size() > 0 && \
      has(self.filters) && self.filters.exists(f, f.type == 'RequestRedirect'))",
-    "a redirect reaches no backend: leave out the backends, or the RequestRedirect filter",
+    "a redirect does not use backends: leave out the backends, or the RequestRedirect filter",
 );
 pub(super) const RULE_PREFIX: CelRule = (
     "!has(self.filters) || !self.filters.exists(f, (has(f.urlRewrite) && has(f.urlRewrite.path) && \
@@ -103,29 +104,29 @@ pub(super) const RULE_BACKEND_PREFIX: CelRule = (
 );
 pub(super) const RULES_NAMES: CelRule = (
     "self.all(a, !has(a.name) || self.exists_one(b, has(b.name) && b.name == a.name))",
-    "two rules have the same name: give each its own",
+    "two rules have the same name: use unique names",
 );
 pub(super) const RULES_MATCHES: CelRule = (
     "self.map(r, has(r.matches) && r.matches.size() > 0 ? r.matches.size() : 1).sum() <= 128",
-    "more than 128 matches in all rules together: split the tunnel into several",
+    "more than 128 matches in all rules: split the tunnel into several",
 );
 
 pub(super) const PATH: CelRule = (
     r"self.type == 'RegularExpression' || self.value.matches('^/([-A-Za-z0-9/._~!$&\x27()*+,;=:@]|%[0-9a-fA-F]{2})*$')",
-    "a path must begin with '/', and what is not a letter, digit or one of -._~!$&'()*+,;=:@ must be \
-     written like %20",
+    "a path must begin with '/', and characters other than letters, digits and -._~!$&'()*+,;=:@ \
+     must be written like %20",
 );
 pub(super) const PATH_NORMAL: CelRule = (
     "self.type == 'RegularExpression' || !self.value.matches('//|/[.][.]?(/|$)|%2[fF]')",
-    "a request's path never has //, /./, /../ or %2F when it is compared: leave them out",
+    "a compared path never contains //, /./, /../ or %2F: leave them out",
 );
 pub(super) const PATH_REGEX: CelRule = (
     "self.type != 'RegularExpression' || ''.matches(self.value) in [true, false]",
-    "not a regular expression: write it in RE2's syntax, like /users/[0-9]+",
+    "not a regular expression: write it in RE2 syntax, like /users/[0-9]+",
 );
 pub(super) const VALUE_REGEX: CelRule = (
     "self.type != 'RegularExpression' || ''.matches(self.value) in [true, false]",
-    "not a regular expression: write it in RE2's syntax, like v[0-9]+",
+    "not a regular expression: write it in RE2 syntax, like v[0-9]+",
 );
 
 pub(super) const FILTER_MEMBER: CelRule = (
@@ -133,7 +134,7 @@ pub(super) const FILTER_MEMBER: CelRule = (
      has(self.responseHeaderModifier) == (self.type == 'ResponseHeaderModifier') && \
      has(self.requestRedirect) == (self.type == 'RequestRedirect') && \
      has(self.urlRewrite) == (self.type == 'URLRewrite')",
-    "give the member that type names, and no other: requestHeaderModifier for \
+    "set the field that type names, and no other: requestHeaderModifier for \
      RequestHeaderModifier, and so on",
 );
 pub(super) const FILTERS_EITHER: CelRule = (
@@ -142,28 +143,28 @@ pub(super) const FILTERS_EITHER: CelRule = (
 );
 pub(super) const FILTERS_ONCE: CelRule = (
     "self.all(a, self.exists_one(b, b.type == a.type))",
-    "a type of filter is given twice: put everything into one",
+    "two filters have the same type: put everything into one",
 );
 pub(super) const FILTERS_BACKEND: CelRule = (
     "!self.exists(f, f.type == 'RequestRedirect')",
-    "a redirect reaches no backend: put RequestRedirect into the rule's filters, and leave out the \
-     backends",
+    "a redirect does not use backends: put RequestRedirect into the rule's filters, and leave out \
+     the backends",
 );
 
 pub(super) const TOKEN: CelRule = (
     r"self.matches('^[-A-Za-z0-9!#$%&\x27*+.^_`|~]+$')",
-    "not a name of a header or parameter: write letters, digits and -!#$%&'*+.^_`|~, like \
+    "not a header or parameter name: write letters, digits and -!#$%&'*+.^_`|~, like \
      X-Request-Id",
 );
 pub(super) const HEADER_VALUE: CelRule = (
     r"!self.matches('[^\t -~]')",
-    "a header's value must be one line of ASCII: leave out what is not, or encode it",
+    "a header value must be one line of ASCII: encode other characters",
 );
 pub(super) const NO_HOST: CelRule = (
     "!(has(self.set) && self.set.exists(h, h.name.lowerAscii() == 'host')) && \
      !(has(self.add) && self.add.exists(h, h.name.lowerAscii() == 'host')) && \
      !(has(self.remove) && self.remove.exists(n, n.lowerAscii() == 'host'))",
-    "the Host header is not changed by a header modifier: use urlRewrite.hostname",
+    "a header modifier cannot change the Host header: use urlRewrite.hostname",
 );
 pub(super) const MODIFIER_FRAMING: CelRule = (
     "!(has(self.set) && self.set.exists(h, h.name.lowerAscii() in ['connection', \
@@ -178,12 +179,12 @@ pub(super) const MODIFIER_FRAMING: CelRule = (
 pub(super) const MODIFIER_EMPTY: CelRule = (
     "(has(self.set) && self.set.size() > 0) || (has(self.add) && self.add.size() > 0) || \
      (has(self.remove) && self.remove.size() > 0)",
-    "it changes nothing: give set, add or remove",
+    "the modifier is empty: give set, add or remove",
 );
 pub(super) const PATH_MEMBER: CelRule = (
     "has(self.replaceFullPath) == (self.type == 'ReplaceFullPath') && \
      has(self.replacePrefixMatch) == (self.type == 'ReplacePrefixMatch')",
-    "give the member that type names, and no other: replaceFullPath or replacePrefixMatch",
+    "set the field that type names, and no other: replaceFullPath or replacePrefixMatch",
 );
 pub(super) const FULL_PATH: CelRule = (
     "self.matches('^/[!-~]*$') && !self.matches('[?#]')",
@@ -219,22 +220,22 @@ pub(super) const IP: CelRule = (
 pub(super) const PROXY_NAME: CelRule = (
     "self.metadata.name.size() <= 63 && \
      self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-    "metadata.name is the name of the tunnel's other objects too: write at most 63 lower case \
+    "metadata.name is used to name the tunnel's other objects: write at most 63 lower case \
      letters, digits and '-', without dots",
 );
 pub(super) const CONNECTOR_NAME: CelRule = (
     "self.metadata.name.size() <= 63 && \
      self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
-    "metadata.name is a label of a domain name too: write at most 63 lower case letters, digits and \
-     '-', without dots",
+    "metadata.name is used as a label of a domain name: write at most 63 lower case letters, \
+     digits and '-', without dots",
 );
 pub(super) const CLAIM_STAYS: CelRule = (
     "self == oldSelf",
-    "a claim is never handed over: delete it, then claim the hostname anew",
+    "spec is immutable: delete the claim, then claim the hostname again",
 );
 pub(super) const PROOF_INTERVAL: CelRule = (
     "duration(self) >= duration('2s') && duration(self) <= duration('1h')",
-    "write from 2s to 1h: more often would be load, more rarely no proof",
+    "write from 2s to 1h: shorter is too much load, longer does not prove the tunnel",
 );
 pub(super) const TIMEOUT: CelRule = (
     "duration(self) >= duration('10ms') && duration(self) <= duration('24h')",

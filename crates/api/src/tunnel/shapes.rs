@@ -1,12 +1,12 @@
-//! Schemas of the texts and lists of tunnels. Each refusal says what to write instead, and every text
-//! and list is bounded, because an API server refuses rules whose cost it cannot bound.
+//! Schemas of the strings and lists of tunnels. Each message states what to write instead. Every string and
+//! list is bounded, because an API server rejects rules whose cost has no bound.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 use super::rules;
 use crate::shape::{NAME, URL_HOST, described, text};
 
-/// A list of texts, none of them twice.
+/// A list of unique strings.
 fn set(most: u32, description: &str, item: Schema) -> Schema {
     json_schema!({
         "type": "array",
@@ -16,7 +16,7 @@ fn set(most: u32, description: &str, item: Schema) -> Schema {
     })
 }
 
-/// A hostname that the public can be told: a full domain name.
+/// A public hostname: a full domain name.
 pub(super) fn domain(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[rules::NO_WILDCARD, rules::NO_IP, rules::DOMAIN])
 }
@@ -27,17 +27,17 @@ pub(super) fn hostnames(generator: &mut SchemaGenerator) -> Schema {
     set(16, description, domain(generator))
 }
 
-/// The name of a host, of one label or many, that is no address.
+/// A hostname of one or more labels; not an IP address.
 pub(super) fn host(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[rules::NO_IP, rules::HOST])
 }
 
-/// The name of most objects.
+/// The name of an object.
 pub(super) fn name(_: &mut SchemaGenerator) -> Schema {
     text(1, 253, &[NAME])
 }
 
-/// Names of objects in a record of a gateway.
+/// Names of objects in the record of a gateway.
 pub(super) fn names(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -46,7 +46,7 @@ pub(super) fn names(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The name of an object whose name is a label of a domain name too.
+/// The name of an object that is also used as a label of a domain name.
 pub(super) fn label(_: &mut SchemaGenerator) -> Schema {
     text(1, 63, &[rules::LABEL])
 }
@@ -72,12 +72,12 @@ pub(super) fn header_value(_: &mut SchemaGenerator) -> Schema {
     text(1, 4096, &[rules::HEADER_VALUE])
 }
 
-/// What a path becomes.
+/// A path that replaces another.
 pub(super) fn full_path(_: &mut SchemaGenerator) -> Schema {
     text(1, 1024, &[rules::FULL_PATH])
 }
 
-/// What the prefix of a path becomes.
+/// A prefix that replaces the prefix of a path.
 pub(super) fn prefix(_: &mut SchemaGenerator) -> Schema {
     text(0, 1024, &[rules::PREFIX])
 }
@@ -114,12 +114,12 @@ pub(super) fn ip(_: &mut SchemaGenerator) -> Schema {
     text(1, 45, &[rules::IP])
 }
 
-/// Of a redirect.
+/// The scheme of a redirect.
 pub(super) fn scheme(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": ["http", "https"] })
 }
 
-/// The codes that redirect.
+/// Status codes of redirects.
 pub(super) fn redirect_code(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "format": "int32", "enum": [301, 302, 303, 307, 308] })
 }

@@ -1,23 +1,23 @@
-//! The words that people and programs read: conditions, reasons, labels, annotations, headers, names.
+//! Names that are part of the interface: conditions, reasons, labels, annotations, headers, hostnames.
 
 use sha2::{Digest, Sha256};
 
-/// The GatewayClass and the ConnectorClass that are used where nothing else is said.
+/// The default GatewayClass and ConnectorClass.
 pub const CLASS: &str = "aplomb";
-/// Who serves our classes.
+/// The controller name of our classes.
 pub const CONTROLLER: &str = "aplomb.dev/tunnel";
 
-/// How many characters the first label of a platform hostname has after its letter.
+/// The length of the first label of a platform hostname, without its leading letter.
 const LABEL: usize = 16;
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// The platform's hostname of the tunnel with this UID: known before anything is written.
+/// The platform's hostname of the tunnel with this UID. It is known before any object is written.
 #[must_use]
 pub fn canonical_hostname(uid: &str, domain: &str) -> String {
     format!("{}.{domain}", canonical_label(uid))
 }
 
-/// The first label of every hostname that the platform gives to the tunnel with this UID.
+/// The first label of every platform hostname of the tunnel with this UID.
 #[must_use]
 pub fn canonical_label(uid: &str) -> String {
     let digest = Sha256::digest(uid.as_bytes());
@@ -29,14 +29,14 @@ pub fn canonical_label(uid: &str) -> String {
     format!("t{label}")
 }
 
-/// The first label and the domain of a hostname that looks like one of the platform's under any domain.
+/// The label and domain of a hostname that has the form of a platform hostname under any domain.
 #[must_use]
 pub fn split_canonical(hostname: &str) -> Option<(&str, &str)> {
     let (_, domain) = hostname.split_once('.')?;
     is_canonical(hostname, domain).then(|| (&hostname[..=LABEL], domain))
 }
 
-/// Whether a hostname looks like one of the platform's under `domain`, so that nobody may claim it.
+/// Whether a hostname has the form of a platform hostname under `domain`. Such hostnames cannot be claimed.
 #[must_use]
 pub fn is_canonical(hostname: &str, domain: &str) -> bool {
     let Some(label) = hostname
@@ -62,7 +62,7 @@ pub mod conditions {
     pub const CONNECTOR_ONLINE: &str = "ConnectorOnline";
     pub const ORIGIN_REACHABLE: &str = "OriginReachable";
     pub const READY: &str = "Ready";
-    /// Of a Connector.
+    /// Only for a Connector.
     pub const ONLINE: &str = "Online";
 }
 
@@ -99,7 +99,7 @@ pub mod reasons {
     pub const ORIGIN_REACHABLE: &str = "OriginReachable";
     pub const ORIGIN_UNREACHABLE: &str = "OriginUnreachable";
     pub const ORIGIN_NOT_EXPOSED: &str = "OriginNotExposed";
-    /// Of a Connector.
+    /// Only for a Connector.
     pub const RENEWED: &str = "LeaseRenewed";
     pub const SESSION_ALIVE: &str = "SessionAlive";
     pub const SESSION_LOST: &str = "SessionLost";
@@ -113,9 +113,9 @@ pub mod reasons {
 pub mod labels {
     /// On every child: the HTTPProxy it belongs to.
     pub const PROXY: &str = "tunnel.aplomb.dev/http-proxy";
-    /// The standard label of an EndpointSlice, and the value that is ours.
+    /// The standard label of an EndpointSlice.
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-    /// The value of it.
+    /// The value of that label on our EndpointSlices.
     pub const MANAGER: &str = "tunnel.aplomb.dev";
 }
 
@@ -123,25 +123,25 @@ pub mod labels {
 pub mod annotations {
     /// On an EndpointSlice: the Connector of its namespace that dials the endpoint.
     pub const CONNECTOR: &str = "tunnel.aplomb.dev/connector";
-    /// On an EndpointSlice: the URL that is dialled.
+    /// On an EndpointSlice: the URL to dial.
     pub const ENDPOINT: &str = "tunnel.aplomb.dev/endpoint";
-    /// On an EndpointSlice: the name that an https origin's certificate must have.
+    /// On an EndpointSlice: the name that the certificate of an https origin must have.
     pub const TLS_HOSTNAME: &str = "tunnel.aplomb.dev/tls-hostname";
-    /// On a Gateway: the ConnectorClass of its HTTPProxy, where that is not the default.
+    /// On a Gateway: the ConnectorClass of its HTTPProxy, if it is not the default.
     pub const CLASS: &str = "tunnel.aplomb.dev/connector-class";
-    /// On an HTTPRoute: the generation of the HTTPProxy it was made from.
+    /// On an HTTPRoute: the generation of the HTTPProxy it was generated from.
     pub const GENERATION: &str = "tunnel.aplomb.dev/generation";
 }
 
 /// Headers and paths of the public listener.
 pub mod headers {
-    /// Why the gateway itself answered: one of [`super::reasons`]' kind of word, see `docs/tunnel.md`.
+    /// Why the gateway itself answered, as one of [`super::reasons`]; see `docs/tunnel.md`.
     pub const REASON: &str = "x-aplomb-reason";
     /// The configuration that served the response.
     pub const REVISION: &str = "x-aplomb-revision";
     /// A statement to be proven: base64url of its JSON.
     pub const PROOF: &str = "x-aplomb-proof";
-    /// Where a proof is asked for; `?rule=N` names the rule.
+    /// The path of proof requests; `?rule=N` names the rule.
     pub const PROOF_PATH: &str = "/.well-known/aplomb/proof";
 }
 

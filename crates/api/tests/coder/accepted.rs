@@ -1,4 +1,4 @@
-//! What is accepted, and what a server fills in.
+//! Specs that are accepted, and the defaults that a server fills in.
 
 use aplomb_api::coder::{CoderProvisionerSpec, CoderWorkspaceProxySpec};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What both kinds hand on to their pods: what would keep them from starting is refused.
+//! Container settings of both kinds: values that would keep pods from starting are rejected.
 
 use serde_json::{Value, json};
 

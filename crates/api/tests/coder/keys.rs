@@ -1,4 +1,4 @@
-//! Names of keys: what coderd would refuse or change is refused, each with what to change.
+//! Key names: names that coderd would reject or change are rejected, each with a message that states the fix.
 
 use serde_json::json;
 
@@ -72,7 +72,7 @@ pub(crate) async fn refused(lab: Lab) {
     lab.refuses(PROVISIONER, provisioner(), names()).await;
     for reserved in ["built-in", "user-auth", "psk"] {
         let said = lab.create(PROVISIONER, reserved, &provisioner()).await;
-        let said = said.expect_err("the key would be called like it");
+        let said = said.expect_err("the key would get a reserved name");
         assert!(said.contains("set spec.key.name"), "{said}");
     }
 }
@@ -87,7 +87,7 @@ pub(crate) async fn accepted(lab: Lab) {
             assert!(created.is_ok(), "{name}: {created:?}");
         }
     }
-    // A longer name of an object is shortened by the operator.
+    // The operator shortens the key name for an object with a longer name.
     let long = format!("{}.{}", "a".repeat(100), "b".repeat(100));
     let created = lab.create(PROVISIONER, &long, &provisioner()).await;
     assert!(created.is_ok(), "{created:?}");

@@ -1,9 +1,9 @@
-//! Coder's kinds on an API server: what it refuses, with which words, and what it fills in. Every table
-//! runs on the box, and on a real kube-apiserver when asked for with `--ignored`: only that one bounds
-//! what a rule may cost.
+//! Coder's kinds on an API server: rejected specs, their messages, and defaults. Every table runs on the box,
+//! and with `--ignored` on a real kube-apiserver: only the real server limits the cost of
+//! a rule.
 #![allow(
     clippy::needless_pass_by_value,
-    reason = "json! makes a value for one use"
+    reason = "each json! value is used once"
 )]
 
 mod accepted;
@@ -79,7 +79,7 @@ fn names_of_proxies_are_what_the_server_takes() {
     on_box(proxies::names);
 }
 
-/// All of the above on one server, because starting it takes longer than they do.
+/// All of the above on one server, because starting it takes longer than the tests.
 #[test]
 #[ignore = "needs the real control plane"]
 fn a_real_server_accepts_the_rules_and_says_the_same() {

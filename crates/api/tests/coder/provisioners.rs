@@ -1,4 +1,4 @@
-//! Provisioners that are refused.
+//! Provisioners that are rejected.
 
 use serde_json::{Map, Value, json};
 
@@ -28,14 +28,14 @@ fn secrets() -> Vec<Refusal> {
         (
             key("secretName", "coder-token"),
             "spec",
-            "take the place of the token",
+            "overwrite the token",
         ),
         (key("secretKey", ""), "spec.key.secretKey", "at least 1"),
         (key("secretKey", "a b"), "spec.key.secretKey", "like token"),
         (
             key("secretKey", "ca.crt"),
             "spec.key.secretKey",
-            "choose another, like key",
+            "choose another key, like key",
         ),
     ]
 }
@@ -126,7 +126,7 @@ pub(crate) async fn usual_secret(lab: Lab) {
     let mut spec = provisioner();
     spec["server"]["tokenSecretRef"]["name"] = json!("team-provisioner-key");
     let said = lab.create(PROVISIONER, "team", &spec).await;
-    let said = said.expect_err("the key would take the token's place");
+    let said = said.expect_err("the key would overwrite the token");
     assert!(said.contains("Set spec.key.secretName"), "{said}");
     let created = lab.create(PROVISIONER, "other", &spec).await;
     assert!(created.is_ok(), "{created:?}");
@@ -135,13 +135,13 @@ pub(crate) async fn usual_secret(lab: Lab) {
     assert!(created.is_ok(), "{created:?}");
 }
 
-/// What is no duration is not called too short as well.
+/// A text that is not a duration is not also reported as too short.
 pub(crate) async fn one_word_on_durations(lab: Lab) {
     let mut spec = provisioner();
     spec["key"] = json!({ "rotateAfter": "30d" });
     spec["deletionDeadline"] = json!("1d");
     let said = lab.create(PROVISIONER, "team", &spec).await;
-    let said = said.expect_err("days are no unit");
+    let said = said.expect_err("days are not a unit");
     assert!(said.contains("write it like 30s"), "{said}");
     assert!(!said.contains("or more"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Workspace proxies that are refused, and their names.
+//! Workspace proxies that are rejected, and their names.
 
 use serde_json::json;
 
@@ -63,13 +63,13 @@ fn looks() -> Vec<Refusal> {
         (name("primary"), at, "choose another name"),
         (name("PRIMARY"), at, "choose another name"),
         (display(""), shown, "at least 1 char"),
-        (display(" Europe"), shown, "take spaces from both ends"),
+        (display(" Europe"), shown, "remove spaces at both ends"),
         (display("Eu\nrope"), shown, "line ends"),
         (display(&"a".repeat(65)), shown, "64"),
         (
             bootstrap(json!({ "icon": "a b" })),
             "spec.bootstrap.icon",
-            "a path of the server or a URL",
+            "a path on the server or a URL",
         ),
         (
             bootstrap(json!({ "generatedTokenSecretName": "A" })),
@@ -79,7 +79,7 @@ fn looks() -> Vec<Refusal> {
         (
             bootstrap(json!({ "generatedTokenSecretName": "coder-token" })),
             "spec.bootstrap",
-            "take the place of the token",
+            "overwrite the token",
         ),
         (
             bootstrap(json!({ "deletionDeadline": "1s" })),
@@ -129,7 +129,7 @@ pub(crate) async fn usual_secret(lab: Lab) {
     let mut spec = proxy();
     spec["bootstrap"]["server"]["tokenSecretRef"]["name"] = json!("eu-proxy-token");
     let said = lab.create(PROXY, "eu", &spec).await;
-    let said = said.expect_err("the proxy's token would take the operator's place");
+    let said = said.expect_err("the proxy's token would overwrite the operator's");
     let fix = "Set spec.bootstrap.generatedTokenSecretName";
     assert!(said.contains(fix), "{said}");
     spec["bootstrap"]["generatedTokenSecretName"] = json!("eu-token");
@@ -140,7 +140,7 @@ pub(crate) async fn usual_secret(lab: Lab) {
 pub(crate) async fn names(lab: Lab) {
     for object in ["primary", "eu.west", "eu--west"] {
         let said = lab.create(PROXY, object, &proxy()).await;
-        let said = said.expect_err("the proxy would be called like it");
+        let said = said.expect_err("the proxy would get a reserved name");
         assert!(said.contains("set spec.bootstrap.proxyName"), "{said}");
         let named = bootstrap(json!({ "proxyName": "eu-west" }));
         let created = lab.create(PROXY, object, &named).await;

@@ -1,4 +1,4 @@
-//! How a server may be named.
+//! How a server may be named, and names that are rejected.
 
 use serde_json::{Value, json};
 

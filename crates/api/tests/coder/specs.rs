@@ -1,4 +1,4 @@
-//! Objects that are fine, to be spoilt.
+//! Valid specs, for tests to change.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) fn proxy() -> Value {
     json!({ "bootstrap": { "server": server() } })
 }
 
-/// A change of the whole bootstrap: these members beside its server.
+/// A change of the whole bootstrap: these members in addition to its server.
 pub(crate) fn bootstrap(members: Value) -> Value {
     let mut bootstrap = json!({ "server": server() });
     for (name, value) in members.as_object().expect("members") {

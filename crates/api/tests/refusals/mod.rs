@@ -1,10 +1,10 @@
-//! Manifests that are refused, each with the field and the words that help.
+//! Manifests that are rejected, each with the field and the message.
 
 use serde_json::{Value, json};
 
 use super::{create, on_a_server};
 
-/// `(what is added to a good spec, where it is refused, words of the message)`.
+/// `(change of a valid spec, rejected field, part of the message)`.
 type Refusal = (Value, &'static str, &'static str);
 
 fn floating_ips() -> Vec<Refusal> {
@@ -277,7 +277,7 @@ fn a_wrong_manifest_is_refused_with_its_field_and_the_fix() {
             match create(&client, "web", &spec).await {
                 Ok(_) => wrong.push(format!("{change} is accepted")),
                 Err(said) if said.contains(&format!("{field}: ")) && said.contains(words) => {}
-                Err(said) => wrong.push(format!("{change} says {said}")),
+                Err(said) => wrong.push(format!("{change} is rejected with {said}")),
             }
         }
         assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));

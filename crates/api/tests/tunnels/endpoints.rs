@@ -1,4 +1,4 @@
-//! Where requests may go, and where not.
+//! Endpoints that are accepted or rejected.
 
 use serde_json::{Value, json};
 

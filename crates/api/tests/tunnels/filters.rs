@@ -1,4 +1,4 @@
-//! Filters that are refused.
+//! Filters that are rejected.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn members() -> Vec<Refusal> {
     let modifier = json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": set });
     let rewrite = json!({ "type": "URLRewrite", "urlRewrite": { "hostname": "a.example.com" } });
     let redirect = json!({ "type": "RequestRedirect", "requestRedirect": { "port": 443 } });
-    let member = "the member that type names";
+    let member = "the field that type names";
     let mut on_backend = backend();
     on_backend["filters"] = json!([redirect]);
     vec![
@@ -166,7 +166,7 @@ fn urls() -> Vec<Refusal> {
         (
             rewrite(json!({ "path": { "type": "ReplaceFullPath", "replacePrefixMatch": "/a" } })),
             path,
-            "the member that type names",
+            "the field that type names",
         ),
         (
             full("docs"),

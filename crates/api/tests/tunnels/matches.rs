@@ -1,4 +1,4 @@
-//! Matches that are refused.
+//! Matches that are rejected.
 
 use serde_json::{Value, json};
 

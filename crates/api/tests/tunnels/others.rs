@@ -1,4 +1,4 @@
-//! Connectors, classes, claims and replicas that are refused.
+//! Connectors, classes, claims and replicas that are rejected.
 
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -135,7 +135,7 @@ pub(crate) async fn refused(lab: Lab) {
     details(&lab).await;
 }
 
-/// What an agent says of itself is checked like what a person writes.
+/// Details that an agent reports are validated like a spec.
 async fn details(lab: &Lab) {
     let api = lab.api("Connector");
     let object = json!({
@@ -184,7 +184,7 @@ pub(crate) async fn claims(lab: Lab) {
         .patch("app.example.com", &PatchParams::default(), &patch)
         .await;
     let said = words(changed.expect_err("it is immutable"));
-    assert!(said.contains("never handed over: delete it"), "{said}");
+    assert!(said.contains("spec is immutable: delete"), "{said}");
     let spec = json!({ "claimant": { "namespace": "default", "name": "web" } });
     let said = lab.create("HostnameClaim", "b.example.com", &spec).await;
     let said = said.expect_err("no UID");

@@ -1,4 +1,4 @@
-//! Tunnels that are refused: names, hostnames, rules, times.
+//! Tunnels that are rejected: names, hostnames, rules, durations.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn rules() -> Vec<Refusal> {
         (
             rules(vec![named("a"), named("b"), named("a")]),
             "spec.rules",
-            "give each its own",
+            "use unique names",
         ),
         (
             rules(vec![named("A b")]),
