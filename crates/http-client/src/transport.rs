@@ -107,7 +107,7 @@ mod tests {
         let (mut socket, _) = listener.accept().await.expect("a caller");
         let mut asked = vec![0; 4096];
         let many = socket.read(&mut asked).await.expect("a request");
-        socket.write_all(text.as_bytes()).await.expect("heard");
+        socket.write_all(text.as_bytes()).await.expect("sent");
         String::from_utf8_lossy(&asked[..many]).into_owned()
     }
 

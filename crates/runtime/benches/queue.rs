@@ -1,10 +1,10 @@
-//! The queue beside kube-rs's scheduler, in one run on one machine: 200,000 keys in line, drained by
-//! sixteen workers with nothing to do. Ends with the ratio, and fails if it is below 40, or if a
+//! The queue compared with kube-rs's scheduler, in one run on one machine: 200,000 queued keys, taken by
+//! sixteen workers that do nothing. Prints the ratio, and fails if it is below 40, or if a
 //! completion costs more with many keys in flight.
 //!
 //! kube-rs is measured twice: its `applier` (scheduler, runner and store lookup, without the task that
-//! `Controller` starts for each run), and the bare scheduler with the keys held until all are due,
-//! which is what the runner does while its workers are busy. The ratio that is asserted is against the
+//! `Controller` starts for each run), and the bare scheduler with all keys held until they are due,
+//! like the runner while its workers are busy. The asserted ratio is against the
 //! former; both are printed.
 
 use std::convert::Infallible;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let drained = drained(&mut criterion);
     let completed = completed(&mut criterion);
     criterion.final_summary();
-    // Without `--bench` this is a test that the benchmark runs at all.
+    // Without `--bench` this only tests that the benchmark runs.
     if std::env::args().any(|argument| argument == "--bench") {
         verdict(&drained, completed)
     } else {
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The least time that each needed for all keys: the run that was disturbed least.
+/// The minimum time of each for all keys: the least disturbed run.
 struct Drained {
     ours: Duration,
     applier: Duration,
@@ -86,7 +86,7 @@ fn drained(criterion: &mut Criterion) -> Drained {
 
 const IN_FLIGHT: [usize; 4] = [0, 1_000, 10_000, 100_000];
 
-/// What one event, run and completion costs at least while so many other keys run.
+/// The minimum cost of one event, run and completion while this many other keys run.
 fn completed(criterion: &mut Criterion) -> [Duration; 4] {
     let mut group = criterion.benchmark_group("complete with keys in flight");
     group
@@ -118,7 +118,7 @@ fn completed(criterion: &mut Criterion) -> [Duration; 4] {
     least
 }
 
-/// A queue with so many keys running.
+/// A queue with this many running keys.
 fn busy(in_flight: usize) -> FairQueue<ObjectKey> {
     let mut queue = queue();
     for key in keys(in_flight) {
@@ -159,7 +159,7 @@ fn queue() -> FairQueue<ObjectKey> {
     FairQueue::new(QueueConfig::default())
 }
 
-/// Every key in line, then sixteen at a time through a reconcile that does nothing.
+/// Queues every key, then runs sixteen at a time through a reconcile that does nothing.
 fn drain(mut queue: FairQueue<ObjectKey>, keys: &[ObjectKey]) {
     let now = Duration::ZERO;
     for key in keys {
@@ -195,7 +195,7 @@ fn stored(count: usize) -> Store<ConfigMap> {
         writer.apply_watcher_event(&watcher::Event::InitApply(object));
     }
     writer.apply_watcher_event(&watcher::Event::InitDone);
-    // A store whose writer is gone is never ready.
+    // A store without its writer is never ready.
     std::mem::forget(writer);
     reader
 }
@@ -236,7 +236,7 @@ fn kube_scheduler(store: &Store<ConfigMap>) -> Duration {
             .map(|message| ScheduleRequest { message, run_at });
         let held = async {
             let mut scheduler = pin!(scheduler(stream::iter(requests).chain(stream::pending())));
-            // Its timer has a resolution of a millisecond: until then nothing is due.
+            // Its timer has a resolution of a millisecond: before that nothing is due.
             tokio::time::sleep(Duration::from_millis(2)).await;
             let mut context = Context::from_waker(Waker::noop());
             assert!(
@@ -262,14 +262,14 @@ fn runtime() -> tokio::runtime::Runtime {
     runtime.enable_time().build().expect("a runtime")
 }
 
-/// The time this thread spent on it, so that others on the machine do not count.
+/// The time this thread spent on it, without that of other processes.
 fn timed<T>(work: impl FnOnce() -> T) -> Duration {
     let start = spent();
     black_box(work());
     spent().saturating_sub(start)
 }
 
-/// The processor time of this thread where the system tells it (Linux), the clock elsewhere.
+/// The processor time of this thread where the system provides it (Linux), the clock elsewhere.
 fn spent() -> Duration {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = told.and_then(|text| text.split(' ').next()?.parse().ok());

@@ -1,4 +1,4 @@
-//! What passes a lens and what does not.
+//! Which events pass a lens.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};

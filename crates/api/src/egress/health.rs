@@ -52,7 +52,7 @@ pub struct ProbeSpec {
         "a probe needs at least 50ms: write 50ms or more"
     ))]
     pub timeout: DurationString,
-    /// Consecutive failures before the gateway counts as unhealthy. If only this is set, there is no further
+    /// Consecutive failures before the gateway counts as unhealthy. If only this is set, they replace the
     /// grace; if `graces.unhealthy` is set too, both must have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000), extend("format" = "int32"))]

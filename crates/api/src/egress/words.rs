@@ -52,7 +52,7 @@ pub mod reasons {
     pub const PROVIDER_UNREACHABLE: &str = "ProviderUnreachable";
     /// The provider rejects the token.
     pub const UNAUTHORIZED: &str = "TokenRefused";
-    /// There is no token.
+    /// The API token is missing.
     pub const NO_TOKEN: &str = "NoToken";
     /// The provider's rate limit leaves no calls for a routine read.
     pub const THROTTLED: &str = "Throttled";
@@ -117,7 +117,7 @@ pub enum MoveCause {
     NodeTerminating,
     /// The node was cordoned.
     NodeCordoned,
-    /// The node is no longer a candidate.
+    /// The node stopped being a candidate.
     CandidateLost,
     /// The node was unhealthy for longer than its grace period.
     NodeUnhealthy,

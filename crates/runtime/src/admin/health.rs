@@ -1,13 +1,13 @@
-//! What health means: progress for `/livez`, complete and fresh inputs for `/readyz`.
+//! Health checks: progress for `/livez`, complete and fresh inputs for `/readyz`.
 //!
-//! Decided from the state alone, so that what fails a check is in `/debug/state.json` too.
+//! They use only the state, so that the cause of a failed check is also in `/debug/state.json`.
 
 use super::state::DebugState;
 
-/// A watch that was silent for longer than this is dead: bookmarks come about every minute.
+/// A watch without any event for longer than this counts as dead: bookmarks come about every minute.
 const FRESH: f64 = 90.0;
 
-/// A watch that is down for longer than this has not just been moved to another server.
+/// A watch that is down for longer than this is not just reconnecting to another server.
 const RECONNECTED: f64 = 30.0;
 
 /// One check, as kube-apiserver prints it.
@@ -26,7 +26,7 @@ impl HealthCheck {
     }
 }
 
-/// Whether the process makes progress. A replica that fails this should be started again.
+/// Whether the process makes progress. A replica that fails this should be restarted.
 pub(super) fn live(state: &DebugState) -> Vec<HealthCheck> {
     let tasks = state.tasks.iter().map(|task| {
         let failure = task
@@ -42,14 +42,14 @@ pub(super) fn live(state: &DebugState) -> Vec<HealthCheck> {
             .find(|run| run.running > run.bound);
         let failure = stuck.map(|run| {
             let (key, running, bound) = (&run.key, run.running, run.bound);
-            format!("{key} has been running for {running:.0} s, its bound is {bound:.0} s")
+            format!("{key} has been running for {running:.0} s, limit {bound:.0} s")
         });
         HealthCheck::new(format!("runs/{}", controller.name), failure)
     });
     tasks.chain(runs).collect()
 }
 
-/// Whether what the controllers read is complete and fresh. A standby can be ready.
+/// Whether the inputs of the controllers are complete and fresh. A standby can be ready.
 pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
     let watches = state.watches.iter().filter(|watch| watch.required);
     let inputs = watches.map(|watch| {
@@ -59,7 +59,7 @@ pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
         let down = watch.reconnecting.filter(|down| *down > RECONNECTED);
         let failure = match (watch.synced, silent, down) {
             (false, ..) => Some(format!("not synced{because}")),
-            (_, Some(age), _) => Some(format!("nothing heard for {age:.0} s{because}")),
+            (_, Some(age), _) => Some(format!("no event for {age:.0} s{because}")),
             (.., Some(down)) => Some(format!("down for {down:.0} s{because}")),
             _ => None,
         };
@@ -73,7 +73,7 @@ pub(super) fn ready(state: &DebugState) -> Vec<HealthCheck> {
 }
 
 impl DebugState {
-    /// Why `/readyz` fails, a line each; nothing if it does not.
+    /// The reasons why `/readyz` fails, one per line; empty if it passes.
     #[must_use]
     pub fn trouble(&self) -> Vec<String> {
         let failed = |check: HealthCheck| Some(format!("{}: {}", check.name, check.failure?));
@@ -155,11 +155,11 @@ mod tests {
     #[test]
     fn a_program_that_wants_no_traffic_is_alive_and_not_ready() {
         let mut state = well();
-        state.unready = Some("it goes away".to_owned());
+        state.unready = Some("shutting down".to_owned());
         assert!(report("livez", &live(&state), false).0);
         let (passed, text) = report("readyz", &ready(&state), false);
         assert!(!passed);
-        assert!(text.contains("[-]program failed: it goes away\n"));
+        assert!(text.contains("[-]program failed: shutting down\n"));
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         state.controllers[0].running[0].running = 61.0;
         let (passed, text) = report("livez", &live(&state), false);
         assert!(!passed);
-        assert!(text.contains("default/a has been running for 61 s, its bound is 60 s"));
+        assert!(text.contains("default/a has been running for 61 s, limit 60 s"));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         assert!(!passed);
         assert!(
             text.contains(
-                "[-]watch/ConfigMap failed: nothing heard for 91 s: connection refused\n"
+                "[-]watch/ConfigMap failed: no event for 91 s: connection refused\n"
             )
         );
         state.watches[0].required = false;

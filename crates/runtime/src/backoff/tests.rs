@@ -1,4 +1,4 @@
-//! What a backoff promises, at random.
+//! Properties of the backoff, with random events.
 
 use proptest::prelude::*;
 

@@ -118,7 +118,7 @@ impl BucketModel {
         self.granted.remove(&ticket).is_some()
     }
 
-    /// Whoever held the ticket no longer wants it. What was granted and not taken up goes back.
+    /// The ticket is not needed any more. A grant that was not taken up is returned.
     pub(super) fn cancel(&mut self, ticket: WaitTicket) {
         for lane in &mut self.lanes {
             lane.waiting.remove(&ticket);
@@ -212,7 +212,7 @@ impl BucketModel {
         }
     }
 
-    /// Who is served next, if anybody can be.
+    /// The next waiter to serve, if one can be served.
     fn next(&self) -> Option<(usize, WaitTicket)> {
         if self.flow.closed_until(self.at).is_some() {
             return None;

@@ -198,7 +198,7 @@ fn an_empty_bucket_is_asked_once_in_the_time_of_a_call_by_the_first_lane_alone()
         ledger.learn(&drained(wait), Duration::ZERO);
         crowd(&mut ledger, LAST, 10);
         for attempt in 1..=50 {
-            let next = ledger.next_at().expect("somebody waits");
+            let next = ledger.next_at().expect("a call waits");
             assert_eq!(next, Duration::from_secs(2 * attempt));
             assert_eq!(ledger.pump(next - Duration::from_millis(1)), []);
             let granted = ledger.pump(next);
@@ -423,7 +423,7 @@ proptest! {
             onlooker.now = next;
             let waiting = onlooker.waiting.len();
             onlooker.pump(&mut ledger);
-            prop_assert!(onlooker.waiting.len() < waiting, "nobody at {:?}", next);
+            prop_assert!(onlooker.waiting.len() < waiting, "no call served at {:?}", next);
         }
     }
 

@@ -35,7 +35,7 @@ impl Permit {
             lesson.nonsense += u64::from(ledger.learn(&lesson, now));
             let after = ledger.closed_until(now);
             if after > before {
-                // Some will now come too late, and should hear it now.
+                // Some waiters will now miss their deadline and should return at once.
                 state.tell(state.waiters.keys().copied());
             } else if lesson.left.is_some() {
                 state.tell(state.ledger.heads());

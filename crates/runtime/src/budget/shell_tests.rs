@@ -221,7 +221,7 @@ async fn an_effect_has_a_turn_a_fence_and_a_deadline() {
             Ok(7)
         },
     );
-    assert_eq!(done.await.expect("it happened all the same"), 7);
+    assert_eq!(done.await.expect("the effect still happened"), 7);
 
     assert_eq!(budget.telemetry().writes.stale_effects("cloud"), 1);
     let open = Fence::open();

@@ -1,4 +1,4 @@
-//! Everything a cache holds under its lock, kept in step: watched objects, overlay, own writes.
+//! The complete state of a cache under its lock: watched objects, overlay, own writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-/// What a watch has to say.
+/// An update from the watch.
 pub(crate) enum WatchUpdate<T> {
     /// An object was added or modified.
     Put(DecodedObject<T>),
     /// An object was deleted, or left the scope of the watch.
     Gone(DecodedObject<T>),
-    /// Every object there is, at this version.
+    /// All objects, at this version.
     All(Vec<DecodedObject<T>>, ResourceVersion),
-    /// Nothing happened up to this version.
+    /// Nothing changed up to this version.
     Passed(ResourceVersion),
 }
 
@@ -103,7 +103,7 @@ impl<T: View> CacheState<T> {
             WatchUpdate::All(all, version) => {
                 let seen = self.store.version();
                 if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
-                    // Versions ran backwards, as after a restore: what we wrote is undone.
+                    // Versions went backwards, as after a restore: our writes are undone.
                     self.overlay.clear();
                     self.own.forget();
                 }
@@ -118,7 +118,7 @@ impl<T: View> CacheState<T> {
         }
         changes.iter().for_each(|change| self.uncover(change));
         let told = self.tell(changes);
-        // Last, so that the writes are still known while their events are looked at.
+        // Last, so that the writes are still known while their events are processed.
         if let Some(version) = passed {
             self.overlay.passed(&version, now);
             self.own.passed(&version);
@@ -126,8 +126,8 @@ impl<T: View> CacheState<T> {
         told
     }
 
-    /// What an answer showed and a list does not is gone, although the watch never had it: somebody
-    /// took back what we made.
+    /// An object known from a response but missing in a list was deleted, although the watch never showed
+    /// it: another writer deleted what we created.
     fn miss(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
         let told: BTreeSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
         let known = self.own.known(version);
@@ -154,7 +154,7 @@ impl<T: View> CacheState<T> {
     pub(super) fn wrote(&mut self, object: Arc<T>, made: WriteReceipt, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         let shown = self.shows(&key, &version);
-        // A write that changed nothing is answered with the version that was there.
+        // A write that changed nothing is answered with the existing version.
         let effective = made.base.as_ref() != Some(&version);
         if effective && (!shown || self.own.holds(&key)) {
             let write = RecordedWrite {
@@ -173,18 +173,18 @@ impl<T: View> CacheState<T> {
             && self.own.is_under_way(&key)
             && !self.own.holds(&key)
         {
-            // A list without it came before the answer.
+            // A list without it was made before the response.
             self.own.admit(ObjectChange::gone(&key, &object));
         }
     }
 
-    /// The server showed `object` in answer to a read.
+    /// The server returned `object` for a read.
     pub(super) fn reread(&mut self, object: Arc<T>, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         if self.shows(&key, &version) {
             return;
         }
-        // Remembered, so that a relist which hides that it was taken back can be seen through.
+        // Recorded, so that a revert is noticed even if a relist hides it.
         let read = RecordedWrite {
             object: object.clone(),
             version,
@@ -205,7 +205,7 @@ impl<T: View> CacheState<T> {
         }
     }
 
-    /// Whether the watch has shown the write that made `version`, be it that the object is gone since.
+    /// Whether the watch has shown the write that made `version`, or a later deletion.
     fn shows(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let known = self.store.known(key);
         let of_object = known.and_then(|known| known.includes(version));

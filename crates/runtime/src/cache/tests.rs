@@ -1,4 +1,4 @@
-//! What a reader of a cache sees, and what it is told.
+//! What readers of a cache see, and which events listeners get.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn an_own_write_is_read_at_once_and_until_the_watch_passes_it() {
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
-        "7 is older than ours"
+        "version 7 is older than ours"
     );
     cache.take(WatchUpdate::Put(object("a", "u", "9", "newer")));
     assert_eq!(data(&cache, "a").as_deref(), Some("newer"));
@@ -124,7 +124,7 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
         .iter()
         .filter_map(|map| map.metadata.name.clone())
         .collect();
-    assert_eq!(found, ["b"], "a has left the value, b has come to it");
+    assert_eq!(found, ["b"], "a no longer has the value, b has it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn an_answer_that_comes_after_its_event_covers_nothing() {
     cache.take(WatchUpdate::Put(object("a", "u", "8", "ours")));
     cache.take(WatchUpdate::Gone(object("a", "u", "9", "ours")));
     cache.wrote(&value("a", "u", "8", "ours"), made(None, false));
-    assert!(cache.get(&key("a")).is_none(), "it was deleted since");
+    assert!(cache.get(&key("a")).is_none(), "it was deleted in between");
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +184,7 @@ async fn an_event_that_overtakes_the_answer_is_still_ours() {
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
-        "the state does not wait"
+        "readers see the state at once"
     );
     writing.wrote(
         &value("a", "u", "8", "ours"),
@@ -231,7 +231,7 @@ async fn an_unlocked_write_behind_a_relist_is_ours_only_if_the_check_says_so() {
         );
         told(&cache.take(all(vec![object("a", "u", "8", "new")], "9")))
     };
-    assert_eq!(write(&listed()), ["Changed(n/a)"], "there is no check");
+    assert_eq!(write(&listed()), ["Changed(n/a)"], "without a check");
     for (foreign, expected) in [(true, "Changed(n/a)"), (false, "ChangedByUs(n/a)")] {
         let cache = listed();
         cache.foreign_by(move |_, _, _| foreign);
@@ -248,7 +248,7 @@ async fn a_write_that_changes_nothing_does_not_take_a_foreign_change_for_its_own
             .take(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
-    // The server had nothing to do and answers with what the other one wrote.
+    // The write changed nothing, so the server answers with the other writer's version.
     writing.wrote(
         &value("a", "u", "8", "theirs"),
         made(Some(ResourceVersion::Number(5)), false),
@@ -318,7 +318,7 @@ async fn children_are_found_by_their_owner() {
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
     owned["metadata"]["ownerReferences"] = json!([owner]);
     cache.wrote(&owned, made(None, true));
-    assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
+    assert_eq!(cache.owned_by("u").len(), 1, "before the watch has shown it");
     let child = serde_json::from_value(owned).unwrap();
     cache.take(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
     assert_eq!(cache.owned_by("u").len(), 1, "and after");

@@ -1,4 +1,4 @@
-//! What conditions become, pass by pass.
+//! Conditions after sequences of passes.
 
 use std::time::Duration;
 
@@ -218,7 +218,7 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
 
 #[test]
 fn blocked_is_not_ready_with_its_reason() {
-    let blocked = Action::blocked("NoSecret", "Secret team/key is not there");
+    let blocked = Action::blocked("NoSecret", "Secret team/key does not exist");
     let now = after(
         &ready(),
         &ConditionChanges::default(),
@@ -266,8 +266,8 @@ fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
 }
 
 proptest! {
-    /// The same end twice in a row writes nothing the second time, whatever came before, and the
-    /// runtime's own two conditions are there only while they hold.
+    /// The same outcome twice in a row writes nothing the second time, after any history, and the
+    /// runtime's own two conditions are present only while they hold.
     #[test]
     fn the_same_end_twice_changes_nothing(history in proptest::collection::vec(any_outcome(), 1..6)) {
         let mut conditions = Vec::new();

@@ -1,4 +1,4 @@
-//! What the engine says of itself on its admin address. Looks, never touches.
+//! The state that an engine publishes on its admin address. Read-only.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::tasks::Tasks;
 use crate::telemetry::{EventResult, QueueLevels, Telemetry, WriteResult};
 use crate::writer;
 
-/// A controller that can say what it is doing.
+/// A controller whose state can be inspected.
 pub(crate) trait InspectController: Send + Sync {
-    /// What it is doing, for people.
+    /// Its current state, for people.
     fn inspect(&self, open: bool) -> admin::ControllerState;
 
-    /// Moves the metrics that grow while nothing occurs.
+    /// Updates metrics that grow without any event.
     fn measure(&self);
 }
 
-/// Everything of a process that can be looked at.
+/// The parts of an engine that can be inspected.
 pub(crate) struct EngineProcess {
     pub(crate) started: Instant,
     pub(crate) hub: InformerSet,

@@ -1,4 +1,4 @@
-//! What the controllers of one engine share, and how a controller is put together from it.
+//! The shared parts of an engine, and how a controller is built from them.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub(crate) struct EngineParts {
     lease: Option<LeaderElector>,
     leading: watch::Receiver<bool>,
     tasks: Tasks,
-    /// Cancelled last: leases, Events and the admin address outlive the work.
+    /// Canceled last: leases, Events and the admin address outlive the work.
     over: CancellationToken,
 }
 
@@ -93,7 +93,7 @@ impl EngineParts {
         })
     }
 
-    /// Wires a controller up. Nothing of it runs yet.
+    /// Connects a controller to its watches. It is not started yet.
     pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> InstalledController {
         let label: Arc<str> = controller.name.into();
         let desk = self.desk::<K>(controller.name, controller.options);
@@ -154,7 +154,7 @@ impl EngineParts {
         Writer::new(client, manager, fence, telemetry, clock)
     }
 
-    /// Where the work of a controller is handed out.
+    /// The work queue of a controller.
     fn desk<K: Kind>(
         &self,
         controller: &'static str,
@@ -175,7 +175,7 @@ impl EngineParts {
         desk
     }
 
-    /// The objects of a controller's own kind. Whoever looks at the board hears of every change of them.
+    /// The cache of a controller's own kind. Followers of the registry are woken by every change of it.
     fn primary<K: Kind>(&self, scope: &Scope) -> Cache<K> {
         let watch = self.hub.watch::<K>(scope.clone());
         let board = self.settings.board.clone();
@@ -183,7 +183,7 @@ impl EngineParts {
         watch.cache()
     }
 
-    /// What runs everywhere asks nobody.
+    /// Controllers that run on every replica need no lease.
     fn fence_of(&self, everywhere: bool) -> Fence {
         if everywhere {
             return Fence::open();
@@ -191,7 +191,7 @@ impl EngineParts {
         self.fence.clone()
     }
 
-    /// Starts everything but the work. What is returned must be kept until the end.
+    /// Starts everything but the work. The returned handles must be kept until the end.
     pub(crate) async fn start(
         &mut self,
         installed: &[InstalledController],
@@ -208,14 +208,14 @@ impl EngineParts {
         Ok(standing)
     }
 
-    /// Begins to contend for the lease. Not before the caches are complete: a leader that cannot
+    /// Begins to contend for the lease, only after the caches are complete: a leader that cannot
     /// act yet would keep the lease from one that can.
     pub(crate) fn contend(&self) -> Option<TaskHandle<()>> {
         let lease = self.lease.as_ref()?;
         Some(self.tasks.vital("lease", lease.run(self.over.clone())))
     }
 
-    /// Puts this engine on the board, for as long as it runs.
+    /// Adds this engine to the registry for as long as it runs.
     fn show(&mut self, installed: &[InstalledController]) {
         let process = EngineProcess {
             started: Instant::now(),
@@ -241,13 +241,13 @@ impl EngineParts {
     async fn serve(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Error::fault(format!(
-                "the admin address {address} cannot be used: {error}"
+                "cannot listen on the admin address {address}: {error}"
             ))
         })?;
         let (router, over) = (self.settings.board.router(), self.over.clone());
         Ok(self.tasks.start(async move {
             if let Err(error) = admin::serve(listener, router, over).await {
-                tracing::error!(%error, "Admin address is no longer served");
+                tracing::error!(%error, "Admin server stopped");
             }
         }))
     }
@@ -265,7 +265,7 @@ impl EngineParts {
         stop: &CancellationToken,
     ) -> TaskHandle<()> {
         let leading = match controller.everywhere {
-            // The value outlives its sender.
+            // The receiver keeps its value after the sender is dropped.
             true => watch::Sender::new(true).subscribe(),
             false => self.leading.clone(),
         };
@@ -279,7 +279,7 @@ impl EngineParts {
         self.tasks.vital(controller.name, (controller.pump)(terms))
     }
 
-    /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
+    /// Releases the lease, once nothing of this process acts any more, and writes the last Events.
     pub(crate) async fn finish(self, standing: Vec<TaskHandle<()>>) {
         if let Some(lease) = &self.lease {
             lease.release().await;
@@ -300,7 +300,7 @@ fn right_to_act(
     telemetry: &Telemetry,
 ) -> Result<Right> {
     let Some(config) = settings.lease.clone() else {
-        // The value outlives its sender.
+        // The receiver keeps its value after the sender is dropped.
         return Ok((Fence::open(), None, watch::Sender::new(true).subscribe()));
     };
     let fence = Fence::shut();

@@ -1,5 +1,5 @@
-//! Which Events are worth a call: repeated ones become a series, and an object that has too much to
-//! say is cut short. Pure; the figures are client-go's.
+//! Decides which Events are written: repeated Events become a series, and an object with too many
+//! Events is limited. Pure; the limits are client-go's.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use kube::core::ObjectMeta;
 use super::{Event, EventReporter, EventType};
 use crate::recent::LruMap;
 
-/// How many objects and series are remembered.
+/// How many objects and series are kept.
 const REMEMBERED: usize = 4096;
-/// Calls about one object before the filter closes, and the time after which one more may be made.
+/// The burst of Events about one object, and the time after which one more is allowed.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
-/// A series that was quiet for so long is over.
+/// A series without an Event for this long is over.
 const FINISHED: Duration = Duration::from_secs(6 * 60);
-/// A series that goes on is written this often.
+/// A continuing series is written this often.
 const REFRESHED: Duration = Duration::from_secs(30 * 60);
-/// The limits of the API.
+/// The API's limits for the length of texts.
 const NOTE_LIMIT: usize = 1024;
 const WORD_LIMIT: usize = 128;
 const NAME_LIMIT: usize = 253;
 
-/// What to do about an Event.
+/// The decision about an Event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum EventDecision {
-    /// Write this: new, or with a series that has grown.
+    /// Write it: new, or with a series that has grown.
     Write(Box<Object>),
-    /// It is counted in a series that will be written later.
+    /// Counted in a series that is written later.
     Counted,
-    /// The object has had too many.
+    /// The object has had too many Events.
     Spam,
 }
 
-/// What makes two Events the same.
+/// The fields in which Events of a series agree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Same {
     regarding: Whom,
@@ -67,7 +67,7 @@ impl Whom {
     }
 }
 
-/// An Event as it was written, and how often it has happened since.
+/// An Event as it was last written, and how often it has happened since.
 #[derive(Debug)]
 struct Series {
     object: Object,
@@ -82,7 +82,7 @@ struct Bucket {
     at: Duration,
 }
 
-/// Remembers what was said of late. Times are since an arbitrary beginning.
+/// Keeps the recent Events. Times are since an arbitrary beginning.
 #[derive(Debug)]
 pub(super) struct EventCorrelator {
     reporter: EventReporter,
@@ -128,7 +128,7 @@ impl EventCorrelator {
         EventDecision::Write(Box::new(self.series.touch(&same, new).object.clone()))
     }
 
-    /// Counts an Event that was there before.
+    /// Counts a repeated Event.
     fn again(&mut self, same: &Same, now: Duration, wall: Timestamp) -> Option<EventDecision> {
         let known = self.series.get(same)?;
         let due = known.object.series.is_none() || now >= known.written + REFRESHED;
@@ -148,7 +148,7 @@ impl EventCorrelator {
         Some(EventDecision::Write(Box::new(series.object.clone())))
     }
 
-    /// The next series that is over by `now`, if it has to be written once more.
+    /// The next series that ended by `now`, if it has to be written once more.
     pub(super) fn finished(&mut self, now: Duration) -> Option<Object> {
         while let Some((_, series)) = self.series.quietest()
             && now >= series.last + FINISHED
@@ -175,13 +175,13 @@ impl EventCorrelator {
         series.unwritten.then_some(series.object)
     }
 
-    /// When the next series is over.
+    /// When the next series ends.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let (_, series) = self.series.quietest()?;
         Some(series.last + FINISHED)
     }
 
-    /// Whether one more call may be made about this object.
+    /// Whether one more Event about this object may be written.
     fn admits(&mut self, whom: &Whom, now: Duration) -> bool {
         let full = || Bucket {
             tokens: BURST,
@@ -221,7 +221,7 @@ impl EventCorrelator {
         }
     }
 
-    /// A name that nobody else gives, without chance having a part in it.
+    /// A unique name, without randomness.
     fn name(&self, event: &Event, wall: Timestamp) -> String {
         let uid = event.regarding.uid.as_deref().unwrap_or_default();
         let moment = wall.as_microsecond().to_le_bytes();
@@ -255,7 +255,7 @@ fn digest(parts: &[&[u8]]) -> u64 {
     })
 }
 
-/// Cuts what the API would refuse.
+/// Shortens texts that the API would reject.
 fn cut(mut event: Event) -> Event {
     let limits = [
         (&mut event.note.message, NOTE_LIMIT),

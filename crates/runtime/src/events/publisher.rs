@@ -21,9 +21,9 @@ use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.
 const CALL: Duration = Duration::from_secs(5);
-/// How long what is queued may take after the end was asked for.
+/// How long queued Events may take to write at shutdown.
 const FLUSH: Duration = Duration::from_secs(5);
-/// How often one Event is tried, and how long it waits in between.
+/// How often one Event is tried, and the wait between attempts.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(2);
 
@@ -63,8 +63,8 @@ impl EventPublisher {
         }
     }
 
-    /// Writes Events until `shutdown` or until no recorder is left, then what is still queued, as
-    /// far as a few seconds allow.
+    /// Writes Events until `shutdown` or until all recorders are dropped, then the rest of the queue within a
+    /// few seconds.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
             let due = self.correlator.next_due().map(|due| self.begun + due);
@@ -84,7 +84,7 @@ impl EventPublisher {
         let deadline = Instant::now() + FLUSH;
         if timeout_at(deadline, self.flush(&shutdown)).await.is_err() {
             let left = u64::try_from(self.queued.len()).unwrap_or(u64::MAX);
-            // The one that was being written is lost as well.
+            // The Event that was being written is lost too.
             self.dropped("shutdown", left + 1, "");
         }
     }
@@ -107,7 +107,7 @@ impl EventPublisher {
         }
     }
 
-    /// Tries a few times where that can help, and not at all once the end was asked for.
+    /// Retries a few times if that can help, and not at all during shutdown.
     async fn write(&self, object: &Object, shutdown: &CancellationToken) {
         let mut pause = PAUSE;
         for attempt in 1..=ATTEMPTS {
@@ -142,14 +142,14 @@ impl EventPublisher {
             let api = self.api(object);
             match call(api.patch(name, &params, &grown)).await {
                 Ok(_) => return Ok("update"),
-                // It has expired: the series goes on in a new object.
+                // It has expired: the series continues in a new object.
                 Err(error) if error.class() == ErrorClass::Missing => {}
                 Err(error) => return Err(error),
             }
         }
         let params = PostParams::default();
         match call(self.api(object).create(&params, object)).await {
-            // An earlier attempt was carried out, and its answer was lost.
+            // An earlier attempt succeeded, and its response was lost.
             Err(error) if error.class() == ErrorClass::Exists => Ok("create"),
             other => other.map(|_| "create"),
         }
@@ -175,7 +175,7 @@ async fn call<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T> {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Error::new(
             ErrorClass::Unavailable,
-            "no answer before the deadline",
+            "no response before the deadline",
         )),
     }
 }

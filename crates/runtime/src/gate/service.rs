@@ -1,7 +1,7 @@
-//! The gate itself: one request, from its turn to the end of its answer.
+//! The gate itself: one request, from its wait to the end of its response.
 //!
 //! All waiting is inside the response future, in the caller's task. Readiness is never withheld:
-//! kube's buffer asks for it on behalf of everybody, and one waiter would stop them all.
+//! kube's buffer polls it for all callers, and one waiter would block them all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorClass};
 use crate::scope::CallContext;
 use crate::telemetry::{CollectionThrottled, DeadlineExceeded, RequestDone};
 
-/// No request is worth more, whatever is configured.
+/// The absolute limit of a request, regardless of configuration.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 type Answer = Result<Response<DeadlineBody>, BoxError>;
@@ -40,7 +40,7 @@ struct Inner {
     client: Client,
     once: SingleUseBody,
     gate: ClientLimits,
-    /// Collections that asked to be left alone, each until a moment.
+    /// Collections that must not be called, each until a time.
     closed: Mutex<BTreeMap<String, Instant>>,
 }
 
@@ -73,7 +73,7 @@ impl Service<Request<Body>> for LimitedClient {
 impl Inner {
     async fn pass(self: Arc<Self>, request: Request<Body>) -> Answer {
         let call = ApiRequest::of(&request);
-        // Asked here and not in `call`, which runs in the task of kube's buffer.
+        // Read here and not in `call`, which runs in the task of kube's buffer.
         let scope = CallContext::current();
         let usual = if call.is_watch() {
             api::BACKGROUND
@@ -95,7 +95,7 @@ impl Inner {
             if Instant::now() >= deadline {
                 return Err(self.exceeded(&call, "turn"));
             }
-            // Sealed first: between its turn and the wire, nothing may come.
+            // Sealed first: nothing may delay the request after its wait.
             let request = self.once.seal(request).await?;
             let permit = self.gate.budget.acquire(lane, deadline).await?;
             self.send(call, request, permit, deadline).await
@@ -107,7 +107,7 @@ impl Inner {
 
     fn deadline(&self, scope: Option<CallContext>) -> Instant {
         let longest = match scope {
-            // A page of a list may take longer than most calls, and the watch knows how long.
+            // A page of a list may take longer than most calls, and the watch has its own limit.
             Some(scope) if scope.lane == api::BACKGROUND => LONGEST,
             _ => self.gate.request_deadline.min(LONGEST),
         };
@@ -115,7 +115,7 @@ impl Inner {
         scope.map_or(own, |scope| scope.deadline.min(own))
     }
 
-    /// Refuses what its collection asked to be spared.
+    /// Fails if the collection must not be called yet.
     fn ask(&self, call: &ApiRequest) -> Result<(), Error> {
         if !call.is_watch() && !call.is_list() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Inner {
         let now = Instant::now();
         closed.retain(|_, until| *until > now);
         match closed.get(&call.collection) {
-            Some(until) => Err(Error::throttled(format!("{call}: asked to wait"), *until)),
+            Some(until) => Err(Error::throttled(format!("{call}: rate limited"), *until)),
             None => Ok(()),
         }
     }
@@ -174,7 +174,7 @@ impl Inner {
         let (head, body) = response.into_parts();
         let heard = call.is_one_of_many() && head.headers.contains_key(RETRY_AFTER);
         if heard {
-            // Its body may take as long as it likes: nobody else is to call meanwhile.
+            // Reading its body may take long: other calls must be held back at once.
             permit.answered(429, &head.headers);
         }
         let read = timeout_at(deadline, ThrottleResponse::read(body)).await;
@@ -204,7 +204,7 @@ impl Inner {
         }
     }
 
-    /// No reader of this collection for as long as it asked.
+    /// Rejects reads of this collection for as long as the server requested.
     fn spare(&self, call: &ApiRequest, hints: &HeaderMap) -> Instant {
         let until = Instant::now() + refusal::wait(hints);
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -215,7 +215,7 @@ impl Inner {
 
     fn throttled(&self, call: &ApiRequest, message: &str, until: Option<Instant>) -> BoxError {
         let what = format!(
-            "{call}: {} asks to wait: {message}",
+            "{call}: rate limited by {}: {message}",
             self.gate.budget.name()
         );
         Error::throttled(what, until.unwrap_or_else(Instant::now)).into()
@@ -229,7 +229,7 @@ impl Inner {
             part,
         });
         let name = self.gate.budget.name();
-        let what = format!("{call}: no answer of {name} in time ({part})");
+        let what = format!("{call}: {name} did not respond before the deadline ({part})");
         Error::new(ErrorClass::Unavailable, what).into()
     }
 }

@@ -111,7 +111,7 @@ async fn a_refusal_crosses_kube_with_its_class_and_its_time() {
     let error = Error::from(server.maps().get("a").await.unwrap_err());
     assert_eq!(error.class(), ErrorClass::Throttled);
     assert_eq!(error.until(), Some(begin + Duration::from_secs(7)));
-    assert_eq!(server.requests(), 1, "nothing below the gate tries again");
+    assert_eq!(server.requests(), 1, "no layer below the gate retries");
     let again = Error::from(server.maps().get("b").await.unwrap_err());
     assert_eq!(
         (again.class(), server.requests()),
@@ -268,9 +268,9 @@ async fn a_kind_that_is_not_ready_holds_up_its_readers_alone() {
     assert_eq!(
         (second.class(), server.requests()),
         (ErrorClass::Throttled, 1),
-        "not asked again"
+        "the server is not called again"
     );
-    server.maps().get("a").await.expect("others go on");
+    server.maps().get("a").await.expect("other collections are not affected");
     assert_eq!(begin.elapsed(), Duration::ZERO);
 }
 

@@ -1,8 +1,8 @@
-//! The shell around the election: carries out what it decides, and tells fence and watchers.
+//! Runs the election: carries out its steps, and updates the fence and followers.
 //!
-//! One call at a time, each under a deadline. A call that was begun is never dropped half-way on
-//! shutdown: a claim whose answer nobody waits for could leave the lease held by a process that is
-//! gone.
+//! One call at a time, each with a deadline. A call is never dropped half-way on
+//! shutdown: otherwise an unfinished claim could leave the lease with a process that has
+//! exited.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -29,14 +29,14 @@ use crate::version::ResourceVersion;
 
 type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
 
-/// How often giving up is tried: a rival's write or a lost answer may come in between.
+/// How many times the release is tried: another write or a lost response may come in between.
 const RELEASE_ATTEMPTS: usize = 3;
 
 struct Candidate {
     shared: Arc<Shared>,
     election: ElectionState,
     begun: Instant,
-    /// The object the election's view was read from: what a claim leaves alone is copied from it.
+    /// The object that the election's state was read from. A claim copies its other fields.
     object: Option<Object>,
     watch: Option<Watch>,
     leads: bool,
@@ -59,7 +59,7 @@ pub(super) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     candidate.contend(&shutdown).await;
     candidate.step_down();
     let limit = candidate.begun + candidate.now() + shared.config.request();
-    // A lease that cannot be given up in time expires by itself.
+    // A lease that cannot be released in time expires by itself.
     drop(timeout_at(limit, candidate.release()).await);
 }
 
@@ -91,14 +91,14 @@ impl Candidate {
         self.begun.elapsed()
     }
 
-    /// Says what the election's view means: fence first, then everybody else.
+    /// Publishes the result of the election: the fence first, then everything else.
     fn judge(&mut self) {
         let held = self.election.held_until();
         let held = held.filter(|until| self.now() < *until);
         if let Some(until) = held {
             self.shared.fence.hold_until(self.begun + until);
         }
-        // Before anybody hears of it: the first thing a leader asks is which one it is.
+        // Before it is published, because a new leader first reads its term.
         let (holder, transitions) = (self.election.holder(), self.election.transitions());
         self.shared.status(|status| {
             status.holder = holder.map(str::to_owned);
@@ -143,10 +143,10 @@ impl Candidate {
     }
 
     async fn wait(&mut self, until: Duration, shutdown: &CancellationToken) {
-        // Losing the lease is news as well, even when there is nothing to do about it.
+        // A lost lease must be published even if there is nothing else to do.
         let lapse = self.election.held_until().filter(|_| self.leads);
         let until = self.begun + lapse.map_or(until, |lapse| lapse.min(until));
-        // From a version that was just read: after a failure the next read comes first, in its time.
+        // The watch starts from a version that was just read: after a failure the next read comes first.
         if !self.leads && self.watch.is_none() && !self.election.is_doubtful() {
             self.watch = self.open_watch();
         }
@@ -261,7 +261,7 @@ impl Candidate {
         self.call(api.replace(name, &params, &lease)).await
     }
 
-    /// Makes a call under its deadline. A leader's ends with its right to lead, so that it notices.
+    /// Makes a call with its deadline. A leader's call ends with its right to lead, so that it notices.
     async fn call<T>(&mut self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
         let limit = Instant::now() + self.shared.config.request();
         let lapse = self.election.held_until().filter(|_| self.leads);
@@ -274,7 +274,7 @@ impl Candidate {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Error::new(
                 ErrorClass::Unavailable,
-                "no answer before the deadline",
+                "no response before the deadline",
             )),
         }
     }
@@ -289,7 +289,7 @@ impl Candidate {
         self.election.failed(self.now());
     }
 
-    /// Gives the lease up, so that the next need not wait for it to expire.
+    /// Releases the lease, so that the next leader need not wait for it to expire.
     async fn release(&mut self) {
         self.watch = None;
         for _ in 0..RELEASE_ATTEMPTS {
@@ -326,7 +326,7 @@ async fn next_event(watch: &mut Option<Watch>) -> Option<kube::Result<WatchEvent
     }
 }
 
-/// Says what the holder says of itself, beside what others wrote there.
+/// Writes the holder's own annotations, and keeps those of others.
 fn annotate(lease: &mut Object, annotations: &BTreeMap<String, String>) {
     if annotations.is_empty() {
         return;

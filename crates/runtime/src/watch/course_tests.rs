@@ -1,4 +1,4 @@
-//! The course of a watch, one happening at a time.
+//! The state machine of a watch, event by event.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn watching() -> ReflectorState {
 fn from(course: &ReflectorState) -> &str {
     match course.step() {
         ReflectorStep::Watch { from, .. } => from,
-        ReflectorStep::List(_) => panic!("it lists"),
+        ReflectorStep::List(_) => panic!("unexpected list"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Carries out the course of a watch: asks the server, feeds the cache, tells the listeners.
+//! Carries out the steps of a watch: sends requests, updates the cache, calls the listeners.
 //!
-//! Every await is bounded, or ends with the silence of the server. Nothing here decides what comes
-//! after a loss; `course` does.
+//! Every await is bounded, or ends when the server is silent for too long. The next step after a loss is
+//! decided in `course`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
@@ -26,7 +26,7 @@ use crate::view::View;
 
 type Tell<T> = dyn Fn(&CacheEvent<T>) + Send + Sync;
 
-/// A watch and what it feeds.
+/// A watch with its cache and listeners.
 pub(crate) struct ReflectorTask<T> {
     pub(crate) client: kube::Client,
     pub(crate) kind: Arc<str>,
@@ -34,15 +34,15 @@ pub(crate) struct ReflectorTask<T> {
     pub(crate) timing: ReflectorTiming,
     pub(crate) cache: Cache<T>,
     pub(crate) tell: Box<Tell<T>>,
-    /// What went wrong last, until something goes right.
+    /// The last error, until the next success.
     pub(crate) trouble: Arc<Mutex<Option<String>>>,
     pub(crate) telemetry: Telemetry,
 }
 
-/// How much earlier than asked for a server may end a watch in due time.
+/// How much earlier than requested a server may end a watch normally.
 const PUNCTUAL: Duration = Duration::from_secs(5);
 
-/// How long a server may ask us to wait: a page of a proxy under maintenance may say a day, and is
+/// The maximum Retry-After that is honored: the page of a proxy under maintenance may say a day, and be
 /// gone in a minute.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -66,7 +66,7 @@ pub(crate) async fn drive<T: View>(watch: ReflectorTask<T>) {
 }
 
 impl<T: View> ReflectorTask<T> {
-    /// Fetches a page, and takes the list over with the last one.
+    /// Fetches a page, and applies the list with the last one.
     async fn list(
         &self,
         course: &mut ReflectorState,
@@ -85,13 +85,13 @@ impl<T: View> ReflectorTask<T> {
         };
         let bytes = self.within(self.timing.page, fetch).await?.to_bytes();
         let part = wire::page::<T>(&bytes)
-            .map_err(|_| WatchFailure::new(Disconnect::Cut, "the answer is no list"))?;
+            .map_err(|_| WatchFailure::new(Disconnect::Cut, "response is not a list"))?;
         listed.extend(part.items);
         if part.next.is_none() {
             let version = ResourceVersion::parse(&part.version);
             let seen = self.cache.freshness().list_version;
             if !course.accepts(&version, seen.as_ref()) {
-                let why = "the list is older than what the watch has shown";
+                let why = "list is older than the state already shown";
                 return Err(WatchFailure::new(Disconnect::Refused, why));
             }
             self.take(WatchUpdate::All(mem::take(listed), version));
@@ -106,7 +106,7 @@ impl<T: View> ReflectorTask<T> {
         Ok(())
     }
 
-    /// Follows the changes until the connection is lost; there is no other end.
+    /// Follows the changes until the connection is lost; it never returns otherwise.
     async fn follow(
         &self,
         course: &mut ReflectorState,
@@ -125,18 +125,18 @@ impl<T: View> ReflectorTask<T> {
         loop {
             let next = self.attend(timeout(self.timing.silence, lines.next()));
             let line = match next.await {
-                Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "nothing was heard")),
+                Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "no data received")),
                 Ok(None) if Instant::now() >= due => {
                     return Err(WatchFailure::new(Disconnect::Ended, ""));
                 }
                 Ok(None) => {
-                    return Err(WatchFailure::new(Disconnect::Closed, "the server ended it"));
+                    return Err(WatchFailure::new(Disconnect::Closed, "server closed the stream"));
                 }
                 Ok(Some(Err(broken))) => return Err(WatchFailure::new(Disconnect::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
             };
             self.hear(course, &line)?;
-            // A stream with a line always at hand must not keep other tasks from running.
+            // A stream with a line always ready must not keep other tasks from running.
             tokio::task::coop::consume_budget().await;
         }
     }
@@ -144,10 +144,10 @@ impl<T: View> ReflectorTask<T> {
     fn hear(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
         let said = wire::line::<T>(line.bytes()).map_err(|_| match line {
             WatchLine::Whole(_) => {
-                WatchFailure::new(Disconnect::Expired, "a line is no watch event")
+                WatchFailure::new(Disconnect::Expired, "line is not a watch event")
             }
             WatchLine::Last(_) => {
-                WatchFailure::new(Disconnect::Cut, "the stream ends inside a line")
+                WatchFailure::new(Disconnect::Cut, "stream ended inside a line")
             }
         })?;
         let (version, news) = match said {
@@ -167,7 +167,7 @@ impl<T: View> ReflectorTask<T> {
         Ok(())
     }
 
-    /// State first, then the listeners.
+    /// First the state, then the listeners.
     fn take(&self, news: WatchUpdate<T>) {
         for event in self.cache.take(news) {
             (self.tell)(&event);
@@ -184,7 +184,7 @@ impl<T: View> ReflectorTask<T> {
         let now = Instant::now();
         let delay = delay.max(failure.wait.min(LONGEST_WAIT));
         if failure.loss == Disconnect::Ended {
-            // Everything before the end has arrived.
+            // Everything before the end has been received.
             self.cache
                 .refresh(|freshness| freshness.last_activity = Some(now));
             return self.alive();
@@ -233,12 +233,12 @@ impl<T: View> ReflectorTask<T> {
         };
         let done = self.attend(timeout(limit, scope.run(work))).await;
         done.unwrap_or_else(|_| {
-            let why = format!("no answer within {limit:?}");
+            let why = format!("no response within {limit:?}");
             Err(WatchFailure::new(Disconnect::Unreachable, why))
         })
     }
 
-    /// Waits for `work`, and meanwhile tells the events that waited for the answer of a write.
+    /// Waits for `work`, and meanwhile delivers the events that waited for the response of a write.
     async fn attend<F: Future>(&self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {
@@ -254,7 +254,7 @@ impl<T: View> ReflectorTask<T> {
         }
     }
 
-    /// Watches of different kinds and scopes part ways; a run can still be replayed.
+    /// A seed from kind and scope: watches spread out, and a run can still be replayed.
     fn seed(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.kind, &self.scope).hash(&mut hasher);
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(
             requests.load(Ordering::Relaxed),
             4,
-            "as asked, but no longer"
+            "as requested, but no longer"
         );
     }
 }

@@ -1,6 +1,6 @@
-//! What goes over the wire: the requests of a list and a watch, and one pass over what comes back.
+//! The wire format: requests of a list and a watch, and one parsing pass over the responses.
 //!
-//! An object is read straight from the bytes into its view. One that does not fit is named and
+//! An object is parsed straight from the bytes into its view. One that does not fit is named and
 //! reported; it never ends the watch. No value of an object may get into an error text.
 
 use std::borrow::Cow;
@@ -61,7 +61,7 @@ pub(super) fn watch<T: View>(
         .watch(&params, from)
         .map_err(Error::fault)?;
     let mut request = accepting::<T>(request, METADATA);
-    // Compressed events sit in the compressor's buffer until it is full.
+    // A compressor holds back events until its buffer is full.
     let plain = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, plain);
     Ok(request)
@@ -84,8 +84,8 @@ fn accepting<T: View>(
 
 /// A line of a watch.
 ///
-/// The server writes `type` before `object`, and then serde reads the object in place; the other
-/// order works too but goes through a buffer.
+/// The server writes `type` before `object`, and then serde parses the object in place; the other
+/// order works too but needs a buffer.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
 enum Line<T> {
@@ -96,7 +96,7 @@ enum Line<T> {
     Error(Box<Status>),
 }
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum WireObject<T> {
     Put(DecodedObject<T>),
     Gone(DecodedObject<T>),
@@ -104,7 +104,7 @@ pub(super) enum WireObject<T> {
     Error(Box<Status>),
 }
 
-/// Reads a line. An error means that it is no line of a watch at all.
+/// Parses a line. An error means that it is not a line of a watch at all.
 pub(super) fn line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_json::Error> {
     let line = serde_json::from_slice::<Line<T>>(bytes);
     match line.or_else(|_| nulls::read_again(bytes)) {
@@ -133,7 +133,7 @@ fn unfit<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, se
     })
 }
 
-/// The least that names an object.
+/// The minimum that identifies an object.
 #[derive(Deserialize)]
 struct Named {
     metadata: NamedMeta,
@@ -184,7 +184,7 @@ struct ListMeta {
     next: Option<String>,
 }
 
-/// Reads a page. An error means that it is no list at all.
+/// Parses a page. An error means that it is not a list at all.
 pub(super) fn page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
         let items = list.items.into_iter().flatten().map(fit).collect();
@@ -212,7 +212,7 @@ fn listed<T>(items: Vec<DecodedObject<T>>, metadata: ListMeta) -> ListResponse<T
     }
 }
 
-/// What does not fit, in words that come from the view and never from the object: serde's own text
+/// Describes the mismatch by the view and never by the object: serde's own text
 /// quotes the value, which may be secret.
 fn discreet(error: &serde_json::Error) -> String {
     let text = error.to_string();

@@ -1,4 +1,4 @@
-//! What comes over the wire is read in one pass, and what does not fit is named.
+//! Responses are parsed in one pass, and objects that do not fit are named.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde::de::{MapAccess, Visitor};
 use super::*;
 use crate::view::{MetaRef, ViewMeta};
 
-/// Knows whether it was read straight from the text: only there can a string be borrowed.
+/// Records whether it was parsed straight from the text: only there can a string be borrowed.
 struct Direct {
     metadata: ViewMeta,
 }
@@ -103,7 +103,7 @@ fn an_object_that_does_not_fit_is_named_without_its_values() {
     let text = event("MODIFIED", r#""s3cr3t""#);
     let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = line::<Count>(text.as_bytes())
     else {
-        panic!("it is named");
+        panic!("expected a named object");
     };
     assert_eq!(misfit.key.to_string(), "n/a");
     assert_eq!(misfit.version, ResourceVersion::Number(7));
@@ -193,7 +193,7 @@ fn a_null_is_read_on_every_way_an_object_comes() {
         ] {
             let said = line::<Lists>(text.as_bytes()).unwrap();
             let (WireObject::Put(seen) | WireObject::Gone(seen)) = said else {
-                panic!("an object");
+                panic!("expected an object");
             };
             assert!(
                 matches!(seen, DecodedObject::Object(it) if it.data.is_empty()),

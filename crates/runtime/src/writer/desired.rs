@@ -1,4 +1,4 @@
-//! From a typed object to what is sent: only what its author has an opinion on.
+//! Converts a typed object to the request body: only the fields that its author has set.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::key::ObjectKey;
 
 use super::kind::ErasedKind;
 
-/// Fields of the metadata that are the server's.
+/// Fields of the metadata that the server sets.
 const SERVERS: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -21,7 +21,7 @@ const SERVERS: [&str; 9] = [
     "generateName",
 ];
 
-/// The owner of a child, as its reference names it.
+/// The owner of a child, as in its owner reference.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerRef<'a> {
     pub(crate) kind: &'a ErasedKind,
@@ -29,7 +29,7 @@ pub(crate) struct OwnerRef<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// An object as it is to be applied, and its key.
+/// An object to apply, and its key.
 #[derive(Clone, Debug)]
 pub(crate) struct DesiredObject {
     pub(crate) key: ObjectKey,
@@ -39,8 +39,8 @@ pub(crate) struct DesiredObject {
 }
 
 impl DesiredObject {
-    /// Makes an apply of `object`. An absent value is no opinion, the status is written elsewhere,
-    /// and a namespaced object that names no namespace is meant to be beside its owner.
+    /// An apply of `object`. Absent values are not sent, the status is written elsewhere,
+    /// and a namespaced object without a namespace goes to the namespace of its owner.
     pub(crate) fn new<K: Serialize>(
         object: &K,
         kind: &ErasedKind,
@@ -58,7 +58,7 @@ impl DesiredObject {
             .entry("metadata")
             .or_insert_with(|| json!({}))
             .as_object_mut()
-            .ok_or_else(|| invalid(kind, "has odd metadata"))?;
+            .ok_or_else(|| invalid(kind, "has invalid metadata"))?;
         let version = meta.get("resourceVersion").and_then(Value::as_str);
         let version = version.map(str::to_owned);
         SERVERS.iter().for_each(|field| drop(meta.remove(*field)));
@@ -66,8 +66,8 @@ impl DesiredObject {
         Ok(Self { key, body, version })
     }
 
-    /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,
-    /// or from a cluster-scoped owner. Says whether it did.
+    /// Makes `owner` the controller, if the API allows a reference: within a namespace,
+    /// or from a cluster-scoped owner. Returns whether it did.
     pub(crate) fn controlled_by(&mut self, owner: &OwnerRef<'_>) -> bool {
         if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
             return false;
@@ -103,7 +103,7 @@ fn key_of(
     let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
         return Err(invalid(
             kind,
-            "has no metadata.name, so it could not be found again",
+            "has no metadata.name",
         ));
     };
     if kind.cluster() {
@@ -124,11 +124,11 @@ fn key_of(
 fn invalid(kind: &ErasedKind, what: &str) -> Error {
     Error::new(
         ErrorClass::Invalid,
-        format!("the wanted {} {what}", kind.name()),
+        format!("desired {} {what}", kind.name()),
     )
 }
 
-/// `None` in a Rust type means no opinion; as JSON null it would be one.
+/// `None` in a Rust type means an unset field, but JSON null would be a value.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {

@@ -1,6 +1,6 @@
-//! One effect on the API server: the lease checked right before, asked about right after.
+//! One write to the API server: the lease is checked right before and right after.
 //!
-//! Nothing here retries, and nothing waits: the gate in the client holds calls to their deadline.
+//! Nothing here retries or waits: the gate in the client enforces the deadline.
 
 use http::{Request, StatusCode};
 use serde_json::Value;
@@ -22,16 +22,16 @@ use super::pass::Pass;
 /// The target's name in metrics.
 const TARGET: &str = "apiserver";
 
-/// A write that is about to be made.
+/// A write to be sent.
 pub(super) struct WriteRequest<'a> {
     /// `apply`, `create`, `relabel`, `report`, `status`, `delete` or `finalizer`.
     pub(super) verb: &'static str,
     pub(super) object: &'a ObjectRef,
-    /// What it can change.
+    /// The part it can change.
     pub(super) part: ObjectPart,
-    /// The object as it had been read; `None` when there was none.
+    /// The object as it was read; `None` if it did not exist.
     pub(super) live: Option<&'a Value>,
-    /// The version it carries, so that the server refuses it if another writer was first.
+    /// The version it contains, so that the server rejects it if another writer was first.
     pub(super) lock: Option<&'a str>,
     pub(super) known: Option<&'a dyn LiveObjects>,
 }
@@ -42,7 +42,7 @@ impl WriteRequest<'_> {
         version.map(ResourceVersion::parse)
     }
 
-    /// The version that an error is about: the one that turned out to be too old.
+    /// The version for an error: the one that turned out to be too old.
     fn read(&self) -> Option<ResourceVersion> {
         self.lock
             .map(ResourceVersion::parse)
@@ -53,14 +53,14 @@ impl WriteRequest<'_> {
         self.live?["metadata"]["uid"].as_str()
     }
 
-    /// Whether nobody else's change lies between what had been read and the answer. The answer's
-    /// version proves nothing: to a write that changes nothing, the server answers with the version
-    /// that somebody else made.
+    /// Whether no foreign change lies between the read and the response. The response's
+    /// version alone proves nothing: a write that changes nothing is answered with the version
+    /// of another writer.
     fn alone(&self, answer: &ApiResponse, manager: &str) -> bool {
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         match self.live {
             None => answer.code == StatusCode::CREATED,
-            // Nothing was written, so the version is somebody else's even to a locked write.
+            // Nothing was written, so even for a locked write the version is another writer's.
             Some(_) if version.map(ResourceVersion::parse) == self.base() => false,
             Some(_) if self.lock.is_some() && self.read() == self.base() => true,
             Some(live) => !foreign_change_beside(live, &answer.body, manager, self.part),
@@ -69,7 +69,7 @@ impl WriteRequest<'_> {
 }
 
 impl Pass {
-    /// Makes a write, tells the cache of it and counts it. A refusal is the caller's to judge.
+    /// Sends a write, passes the response to the cache and counts it. The caller handles a refusal.
     pub(super) async fn send(
         &self,
         write: &WriteRequest<'_>,
@@ -92,7 +92,7 @@ impl Pass {
                 return Err(error.while_doing(&doing));
             }
         };
-        // A refusal is certain: nothing has landed, whoever holds the lease.
+        // A refusal is certain: nothing has been written, with or without the lease.
         effect.certain = answer.code.is_client_error() || effect.guard.still_holds();
         if answer.accepted() {
             self.accepted(write, &answer, under_way);
@@ -136,7 +136,7 @@ impl Pass {
         });
     }
 
-    /// Notes that nothing had to be written.
+    /// Records that nothing had to be written.
     pub(super) fn suppressed(&self, verb: &'static str, object: &ObjectRef) {
         self.ended(verb, object, WriteResult::Suppressed);
         self.record(JournalEntry::Wrote {
@@ -146,7 +146,7 @@ impl Pass {
         });
     }
 
-    /// Counts a refused write and makes the error of it.
+    /// Counts a rejected write and returns its error.
     pub(super) fn refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
         let error = answer.refusal(write.verb, write.object);
         let result = match error.class() {
@@ -157,7 +157,7 @@ impl Pass {
         error.on(write.object.clone(), write.read())
     }
 
-    /// Counts a write that another writer was before, where the answer does not call it a conflict.
+    /// Counts a write that lost to another writer, if the response does not call it a conflict.
     pub(super) fn lost(&self, write: &WriteRequest<'_>, why: &str) -> Error {
         self.ended(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
@@ -174,8 +174,8 @@ impl Pass {
     }
 }
 
-/// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
-/// server is given up with the lease, however late this process comes to notice.
+/// Waits for `answer` while the lease is held. A write that still waits for the rate limiter is
+/// dropped with the lease, however late this process notices.
 async fn while_held<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::select! { biased;
         () = guard.lost() => Err(lease_lost()),
@@ -184,10 +184,10 @@ async fn while_held<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T
 }
 
 fn lease_lost() -> Error {
-    Error::new(ErrorClass::Unavailable, "the lease was lost meanwhile")
+    Error::new(ErrorClass::Unavailable, "the leader lease was lost during the call")
 }
 
-/// A write on its way. One that is given up half-way may still land.
+/// A write in flight. One that is dropped may still be carried out.
 struct Effect<'a> {
     pass: &'a Pass,
     write: &'a WriteRequest<'a>,
@@ -225,7 +225,7 @@ mod tests {
     fn held() -> (Fence, FenceGuard) {
         let fence = Fence::shut();
         fence.hold_until(Instant::now() + Duration::from_secs(10));
-        let guard = fence.guard().expect("it is held");
+        let guard = fence.guard().expect("the lease is held");
         (fence, guard)
     }
 
@@ -246,9 +246,9 @@ mod tests {
     async fn nothing_is_sent_once_the_lease_is_closed() {
         let (fence, guard) = held();
         fence.close();
-        let answer = while_held(&guard, async { panic!("it was sent") }).await;
+        let answer = while_held(&guard, async { panic!("the write must not be sent") }).await;
         assert!(answer.map(|never: ()| never).is_err());
-        let guard = Fence::open().guard().expect("it is open");
+        let guard = Fence::open().guard().expect("the fence is open");
         assert!(while_held(&guard, ready(Ok(()))).await.is_ok());
     }
 }

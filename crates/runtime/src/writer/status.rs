@@ -1,4 +1,4 @@
-//! The status of the owner: gathered during a pass, written once at its end, and only if it differs.
+//! The status of the owner: collected during a pass, written once at its end, and only if it differs.
 
 use http::StatusCode;
 use kube::api::{Patch, PatchParams};
@@ -19,9 +19,9 @@ use super::send::WriteRequest;
 const STATUS: Option<&str> = Some("status");
 
 impl Pass {
-    /// Ends the pass: writes what the reconcile said of the status and what `outcome` adds to it.
-    /// Nothing is sent after a conflict, for an owner that is gone or goes without this controller, or
-    /// where nothing would change.
+    /// Ends the pass: writes the status from the reconcile and the conditions from `outcome`.
+    /// Nothing is sent after a conflict, for an owner that is deleted or needs nothing from this controller, or
+    /// if nothing would change.
     pub async fn flush(&self, outcome: PassOutcome<'_>) -> Result<()> {
         let live = self.live();
         if self.state().gone || self.owner.is_left(&live, self.writer.manager()) {
@@ -84,7 +84,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether the owner is gone. A definition without the subresource is answered in the same words.
+    /// Whether the owner is deleted. The response is the same if its kind has no status subresource.
     async fn is_gone(&self) -> Result<bool> {
         let owner = &self.owner;
         let live = self.look(&owner.kind, &owner.id, None).await?;
@@ -97,11 +97,11 @@ impl Pass {
             return error;
         }
         let kind = &write.object.kind;
-        let what = format!("{kind} has no status subresource; declare one in its definition");
+        let what = format!("{kind} has no status subresource; add one to its CustomResourceDefinition");
         Error::new(ErrorClass::Invalid, what)
     }
 
-    /// The status to apply; `None` when this pass has nothing to say.
+    /// The status to apply; `None` if this pass has none.
     fn wanted_status(&self, live: &Value, outcome: PassOutcome<'_>) -> Result<Option<Value>> {
         let (said, mut wishes) = {
             let state = self.state();
@@ -137,7 +137,7 @@ impl Pass {
         self.declared(live, status)
     }
 
-    /// Whether the conditions are owned as a whole, so that to set one is to set all.
+    /// Whether the conditions are owned as a whole, so that setting one sets all.
     fn whole_list(&self, live: &Value) -> bool {
         let others = owned_beside(live, self.writer.manager(), STATUS);
         let others = others
@@ -147,12 +147,12 @@ impl Pass {
         conditions.is_some_and(FieldSet::is_leaf)
     }
 
-    /// Leaves out what the type of the owner does not declare: the server would refuse it all.
+    /// Removes fields that the owner's type does not declare: the server would reject the whole status.
     fn declared(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
         let mut object = live.clone();
         object["status"] = Value::Object(status);
         let known = (self.owner.declared)(object.clone()).map_err(|error| {
-            let what = format!("the status of {} cannot be written", self.owner.id.kind);
+            let what = format!("cannot write the status of {}", self.owner.id.kind);
             error.while_doing(&what)
         })?;
         let mut status = object["status"].take();
@@ -179,7 +179,7 @@ impl Pass {
     }
 }
 
-/// Keeps of `value` the fields that `known` has too, whatever it has in them.
+/// Keeps the fields of `value` that `known` has too, with any value.
 fn restrict(value: &mut Value, known: &Value) {
     match (value, known) {
         (Value::Object(fields), Value::Object(known)) => {
@@ -198,8 +198,8 @@ fn restrict(value: &mut Value, known: &Value) {
     }
 }
 
-/// The conditions that ours are laid over: those we own, those of others that we now set too, and
-/// all of them where the list is one `whole`.
+/// The conditions to merge ours into: those we own, those of others that we now set too, and
+/// all of them if the list is owned as a `whole`.
 fn existing(
     live: &Value,
     owned: Option<&FieldSet>,
@@ -225,7 +225,7 @@ fn existing(
     all.filter(ours).cloned().collect()
 }
 
-/// Conditions that the reconcile put into its status are as good as asserted.
+/// Conditions in the status of the reconcile count as set.
 fn adopt(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
     let said = conditions.and_then(Value::as_array);
     for condition in said.into_iter().flatten().filter_map(read) {

@@ -1,5 +1,5 @@
-//! Promise: an object that somebody else has made is neither taken over nor destroyed, and the
-//! reconciled object says what is in its way. What was ours, or is handed over, is.
+//! Promise: an object that another writer has created is neither taken over nor deleted, and the
+//! status of the reconciled object names it. Our own objects, and those handed over, are adopted.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::bench::{Bench, MANAGER, config_map};
 use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, until};
 use crate::page::{self, Page};
 
-/// Makes a config map as a person does.
+/// Creates a config map as a user does.
 async fn theirs(lab: &Lab, name: &str) -> Api<ConfigMap> {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let parameters = PostParams {
@@ -30,7 +30,7 @@ async fn theirs(lab: &Lab, name: &str) -> Api<ConfigMap> {
     maps
 }
 
-/// A bench whose cache shows what is made from now on, or does not for a minute.
+/// A bench whose cache shows new objects at once, or only after a minute.
 async fn bench(lab: &Lab, seen: bool) -> Bench {
     match seen {
         true => Bench::start(lab).await,
@@ -40,14 +40,14 @@ async fn bench(lab: &Lab, seen: bool) -> Bench {
 
 async fn show(bench: &Bench, name: &str, seen: bool) {
     if seen {
-        until(seconds(5), "it is seen", || async {
+        until(seconds(5), "the cache shows it", || async {
             bench.map(name).is_some()
         })
         .await;
     }
 }
 
-/// A person's object is in the way of a child.
+/// A user's object has the name of a child.
 async fn in_the_way(lab: Lab, seen: bool) {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -57,7 +57,7 @@ async fn in_the_way(lab: Lab, seen: bool) {
     let pass = bench.pass(&bench.front());
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let error = pass.apply(&config_map("child", "ours"), known).await;
-        let error = error.expect_err("it is somebody's");
+        let error = error.expect_err("the object belongs to another writer");
         assert_eq!(error.class(), ErrorClass::Exists, "{error}");
         let text = error.to_string();
         for part in [
@@ -69,10 +69,10 @@ async fn in_the_way(lab: Lab, seen: bool) {
         }
     }
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
-    assert_eq!(maps.get("child").await.unwrap(), before, "it is as it was");
+    assert_eq!(maps.get("child").await.unwrap(), before, "the object is unchanged");
 }
 
-/// A person's object of the name of a child that is in another namespace than its owner.
+/// A user's object has the name of a child in another namespace than its owner.
 async fn in_the_way_elsewhere(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -84,7 +84,7 @@ async fn in_the_way_elsewhere(lab: Lab) {
     let error = pass
         .apply(&child, None)
         .await
-        .expect_err("it is a person's");
+        .expect_err("the object belongs to a user");
     assert_eq!(error.class(), ErrorClass::Exists, "{error}");
     let text = error.to_string();
     assert!(text.contains("delete it or use another name"), "{text}");
@@ -109,8 +109,8 @@ fn real_an_object_of_somebody_else_is_not_taken_over() {
     on_real(|lab| in_the_way(lab, false));
 }
 
-/// A child that the cache does not show, as one that lost the label a watch selects by: it is ours all
-/// the same. And how many requests a new child costs.
+/// A child that the cache does not show, for instance because it lost the label that a watch selects by, is
+/// still ours. Also counts the requests for a new child.
 async fn unseen(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(600))).await;
@@ -197,7 +197,7 @@ fn a_child_of_another_owner_of_the_same_controller_is_not_taken() {
     on_box(3, |lab| anothers(lab, false));
 }
 
-/// What the caller has looked at is adopted; what it has not seen is not.
+/// An object that the caller has checked is adopted; one that it has not seen is not.
 async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -220,7 +220,7 @@ fn an_object_is_adopted_where_the_caller_asks_for_it_and_has_seen_it() {
     );
 }
 
-/// An object that names the page among its owners was handed over.
+/// An object with the page among its owners was handed over.
 async fn handed_over(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -237,7 +237,7 @@ fn an_object_is_handed_over_by_an_owner_reference() {
     on_box(5, handed_over);
 }
 
-/// A page is deleted without its child and made again: the child is its own once more.
+/// A page is deleted without its child and recreated: it adopts the child again.
 async fn taken_back(lab: Lab) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -259,7 +259,7 @@ async fn taken_back(lab: Lab) {
         })
         .await;
         let uid = pages.get("front").await.unwrap().uid();
-        until(seconds(20), "the child is taken back", || async {
+        until(seconds(20), "the child is adopted again", || async {
             let child = maps.get("front").await.unwrap();
             child.owner_references().first().map(|it| it.uid.clone()) == uid
         })
@@ -282,7 +282,7 @@ fn real_a_child_that_was_orphaned_is_taken_back() {
     on_real(taken_back);
 }
 
-/// A person keeps a copy of a child, its owner included. Pruning leaves it.
+/// A user keeps a copy of a child, including its owner reference. Pruning keeps it.
 async fn copied(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -310,8 +310,8 @@ fn a_copy_that_somebody_else_has_made_is_not_pruned() {
     on_box(7, copied);
 }
 
-/// A person's object has the name of a child that is to be deleted. It is left, unless the caller means
-/// it; a child goes, and so does the page itself.
+/// A user's object has the name of a child that is to be deleted. It is kept, unless the caller intends
+/// to delete it; a child is deleted, and so is the page itself.
 async fn deleted_by_name(lab: Lab, seen: bool) {
     let pages = page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -324,7 +324,7 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
         done.unwrap();
         assert!(bench.answers.writes().is_empty());
         let there = maps.get_opt("child").await.unwrap();
-        assert!(there.is_some(), "it is a person's");
+        assert!(there.is_some(), "the object belongs to a user");
     }
     pass.delete_other::<ConfigMap>(&key("child"), None)
         .await
@@ -347,14 +347,14 @@ fn a_person_keeps_an_object_of_the_name_of_a_child_that_is_deleted() {
     on_box(10, |lab| deleted_by_name(lab, false));
 }
 
-/// The README's operator meets a config map of the page's name. What it says, and what it costs.
+/// The README's operator meets a config map with the page's name: its status, and the number of its writes.
 async fn told(lab: Lab) {
     let maps = theirs(&lab, "front").await;
     let pages = page(&lab).await;
     let answers = Answers::default();
     let client = answers.of(&lab.client("operator").0);
     let scenario = async {
-        until(seconds(10), "the page says so", || async {
+        until(seconds(10), "the status of the page shows it", || async {
             stalled(&pages).await.is_some()
         })
         .await;
@@ -388,7 +388,7 @@ async fn told(lab: Lab) {
     }
 }
 
-/// What `Stalled` says for a name that is taken.
+/// The message of `Stalled` for a name that is taken.
 async fn stalled(pages: &Api<Page>) -> Option<String> {
     let status = pages.get("front").await.unwrap().status?;
     let mut conditions = status.conditions.into_iter();
@@ -401,7 +401,7 @@ fn a_name_that_is_taken_is_said_once_and_not_tried_hot() {
     on_box(8, told);
 }
 
-/// The same where the cache never shows the object: each try costs a write that is refused and a read.
+/// The same if the cache never shows the object: each attempt costs a rejected write and a read.
 #[test]
 fn a_name_that_is_taken_unseen_is_not_tried_hot() {
     let tries = on_box(9, |lab| async move {

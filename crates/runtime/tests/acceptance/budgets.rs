@@ -1,5 +1,5 @@
-//! After a refusal with a reset time: no call to that target before it from any object, then at
-//! most the budget's rate, with the reserve lane served first.
+//! After a refusal with a reset time, no object calls that target before it; afterwards the rate is at
+//! most that of the budget, with the reserve lane served first.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn config() -> LimitConfig {
     }
 }
 
-/// Writes until it is written, and does not wait when told to: an event wakes it every second.
+/// Retries until it is written, without waiting as requested: an event wakes it every second.
 async fn object(client: Client, name: String, lane: LimitLane) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -127,11 +127,11 @@ fn a_refusal_holds_a_thousand_objects_back_and_lets_them_in_at_the_rate() {
         let sent = requests(&run.trace, "operator");
         assert_eq!(early(&sent), 0, "{fault}: no call before the reset");
         let after: Vec<_> = sent.iter().filter(|(at, _)| *at >= RESET).collect();
-        assert_eq!(after.len(), OBJECTS + URGENT, "none is refused again");
+        assert_eq!(after.len(), OBJECTS + URGENT, "no call is rejected again");
         assert_eq!(
             run.value as usize,
             sent.len() - after.len(),
-            "each refusal is counted"
+            "each rejected call is counted"
         );
         for (number, (at, _)) in (1..).zip(&after) {
             let most = RATE * (*at - RESET).as_secs_f64();

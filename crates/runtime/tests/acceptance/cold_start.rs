@@ -1,5 +1,5 @@
-//! Promise: after a restart, objects that are as they should be are looked at a few at a time, and one
-//! that its user edits meanwhile is handled within a second.
+//! Promise: after a restart, converged objects are reconciled a few at a time, and one
+//! that its user edits in the meantime is handled within a second.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,15 +15,15 @@ use crate::lab::{Answers, Lab, NOISY, on_box, on_real, page, seconds, until};
 use crate::page::{Page, PageSpec};
 
 const OBJECTS: usize = 10_000;
-/// What one look costs, so that the herd would keep all workers busy for a minute.
+/// The cost of one reconcile, high enough that all objects would keep all workers busy for a minute.
 const WORK: Duration = Duration::from_millis(50);
 
 /// When each run began.
 type Runs = Arc<Mutex<Vec<Instant>>>;
 
-/// What happened between the start and the moment the edit was handled.
+/// The events between the start and the handling of the edit.
 struct Start {
-    /// From the edit to the status that says so.
+    /// From the edit to the status that shows it.
     handled: Duration,
     /// When runs began, since the first of them.
     runs: Vec<Duration>,
@@ -45,7 +45,7 @@ fn name(number: usize) -> String {
     format!("page-{number:05}")
 }
 
-/// All objects as a first life of the operator leaves them.
+/// All objects as the first run of the operator leaves them.
 async fn converged(lab: &Lab) -> Api<Page> {
     let pages = page(lab).await;
     let create = |number| {
@@ -55,7 +55,7 @@ async fn converged(lab: &Lab) -> Api<Page> {
         let pages = pages.clone();
         async move { pages.create(&PostParams::default(), &new).await.unwrap() }
     };
-    // One is there already.
+    // One exists already.
     let created = stream::iter(1..OBJECTS).map(create).buffer_unordered(32);
     assert_eq!(created.count().await, OBJECTS - 1);
     let answers = Answers::default();
@@ -71,7 +71,7 @@ async fn converged(lab: &Lab) -> Api<Page> {
     pages
 }
 
-/// A restart, and an edit of the object whose turn would come last.
+/// A restart, and an edit of the object that would be reconciled last.
 async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueConfig) -> Start {
     let (runs, answers) = (Runs::default(), Answers::default());
     let second = Engine::new("pages.example.com", answers.of(&lab.client("second").0))
@@ -104,7 +104,7 @@ async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueCo
     }
 }
 
-/// Edits last, as in a queue that does not tell them from the rest.
+/// Edits have no priority, as in a queue without lanes.
 fn without_lanes() -> queue::QueueConfig {
     let mut config = queue::QueueConfig::strict();
     config.resync = LaneConfig {
@@ -114,7 +114,7 @@ fn without_lanes() -> queue::QueueConfig {
     config
 }
 
-/// Real time is given `slack` times as much.
+/// Real time gets `slack` times the limits.
 fn judge(start: &Start, slack: u32) {
     println!(
         "an edit among {OBJECTS} objects after a restart: handled in {:?}, {} runs, {} writes",
@@ -123,7 +123,7 @@ fn judge(start: &Start, slack: u32) {
         start.writes
     );
     assert!(start.handled < slack * seconds(1), "{:?}", start.handled);
-    assert_eq!(start.writes, 1, "only the edited object needed one");
+    assert_eq!(start.writes, 1, "only the edited object needs a write");
     let pace = queue::QueueConfig::default().resync.pace.unwrap();
     for (before, run) in start.runs.iter().enumerate() {
         let allowed = u64::from(pace.burst) + (run.as_secs() + 1) * u64::from(pace.per_second);

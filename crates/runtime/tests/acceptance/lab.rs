@@ -1,5 +1,5 @@
-//! Where a scenario runs: the box in virtual time, or a real kube-apiserver in real time. The same
-//! functions run on both, so that what was shown on one is shown on the other.
+//! The environment of a scenario: the box in virtual time, or a real kube-apiserver in real time. The same
+//! functions run on both, so that both show the same behavior.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ enum Place {
 }
 
 impl Lab {
-    /// A client that meets `faults(identity)` and retries nothing by itself.
+    /// A client with the faults of `faults(identity)` and without retries.
     pub fn client(&self, identity: &str) -> (Client, Faults) {
         match &self.place {
             Place::Simulated(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
@@ -44,13 +44,13 @@ impl Lab {
         }
     }
 
-    /// Somebody else's client, which meets no faults.
+    /// The client of another user, without faults.
     pub fn user(&self) -> Client {
         self.client("user").0
     }
 }
 
-/// One answer that a client got.
+/// One response to a client.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub at: Instant,
@@ -60,29 +60,29 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it answers a write, events and leases aside.
+    /// Whether it is a response to a write, except for Events and leases.
     pub fn is_write(&self) -> bool {
         let aside = self.path.contains("/events") || self.path.contains("/leases");
         self.method != Method::GET && !aside
     }
 }
 
-/// What a burst of conflicts cost.
+/// The cost of a burst of conflicts.
 #[derive(Debug)]
 pub struct Burst {
     pub conflicts: usize,
-    /// How many of them the operator itself has counted, if it does.
+    /// The number that the operator itself has counted, if it does.
     pub counted: u64,
     /// From the last conflict to the next write, which was accepted.
     pub silence: Duration,
 }
 
-/// Every answer of one client, oldest first.
+/// All responses to one client, oldest first.
 #[derive(Clone, Default)]
 pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 
 impl Answers {
-    /// A client that answers as `client` does, written down here.
+    /// A client like `client` whose responses are recorded here.
     pub fn of(&self, client: &Client) -> Client {
         let (answers, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
@@ -115,7 +115,7 @@ impl Answers {
             .clone()
     }
 
-    /// How many conflicts there were.
+    /// The number of conflicts.
     pub fn conflicts(&self) -> usize {
         let answers = self.0.lock().expect("no test panics while it holds it");
         answers.iter().filter(|answer| answer.code == 409).count()
@@ -130,7 +130,7 @@ impl Answers {
         newest.is_some_and(|answer| answer.code < 300)
     }
 
-    /// The conflicts on the object at `path`, and what came after the last of them.
+    /// The conflicts on the object at `path`, and the time after the last of them.
     pub fn burst(&self, path: &str) -> Burst {
         let on_path = |answer: &Answer| answer.path.ends_with(path);
         let writes: Vec<_> = self.writes().into_iter().filter(on_path).collect();
@@ -177,11 +177,11 @@ where
     run.value
 }
 
-/// How many times what is promised real time is given: machines are noisy, and some are slow.
+/// The factor for limits in real time: machines are noisy, and some are slow.
 pub const NOISY: u32 = 20;
 
 thread_local! {
-    /// The same for what is waited for on this thread; virtual time is given none.
+    /// The factor for waits on this thread; 1 in virtual time.
     static GIVEN: Cell<u32> = const { Cell::new(1) };
 }
 
@@ -212,12 +212,12 @@ where
     })
 }
 
-/// How many times what is promised the time of this thread is given.
+/// The factor for limits on this thread.
 pub fn given() -> u32 {
     GIVEN.get()
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Waits until `holds`, with frequent checks; returns how long it took.
 pub async fn until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
 where
     F: Future<Output = bool>,
@@ -234,7 +234,7 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The kind is installed and there is a page called `front`.
+/// Installs the kind and creates a page called `front`.
 pub async fn page(lab: &Lab) -> Api<Page> {
     page::install(&lab.user())
         .await

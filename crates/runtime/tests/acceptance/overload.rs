@@ -1,4 +1,4 @@
-//! Promise: with ten times more to do than there is time for, every lane of a whole operator is served
+//! Promise: with ten times more work than capacity, every lane of a whole operator is served
 //! within its bound. The queue alone is in `lanes`.
 
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use crate::page::{Page, PageSpec};
 /// Objects in each lane.
 const EACH: usize = 25;
 
-/// How long a run takes: one worker then takes 20 keys in a second, the shortest bound there is, and the
-/// queue promises to keep it for those who take 16.
+/// The duration of a run. One worker then takes 20 keys in a second, the shortest bound, and the
+/// queue guarantees the bound for at least 16.
 const WORK: Duration = Duration::from_millis(50);
 
 /// When the objects of each lane ran, by the first letter of their names.
@@ -65,7 +65,7 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
         .options(|options| (options.queue, options.curves) = (queue, Arc::new(curves)))
 }
 
-/// Edits pages and inputs, each in turn, one of both `every` so often.
+/// Edits pages and inputs, each in turn, one of both in every period `every`.
 async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (params, post) = (PatchParams::default(), PostParams::default());
@@ -102,7 +102,7 @@ async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     }
 }
 
-/// The longest time each lane went unserved, from a while after the start on.
+/// The longest time each lane went unserved, some time after the start.
 async fn longest(
     lab: Lab,
     work: Duration,
@@ -112,7 +112,7 @@ async fn longest(
     let (pages, runs) = (page(&lab).await, Runs::default());
     let engine = Engine::new("overload.example.com", lab.client("operator").0)
         .controller(controller(work, &runs, queue));
-    // A fifth of what one key takes for two keys: ten times as many as can be served.
+    // A fifth of the time of one key, for two keys: ten times as many as can be served.
     let flood = flood(&lab, pages, work / 5);
     tokio::select! { biased;
         () = sleep(time) => {}
@@ -137,7 +137,7 @@ async fn longest(
     LANES.map(|(letter, _)| (letter, gap(letter))).into()
 }
 
-/// Real time is given `slack` times as much, because the machine may be busy with something else.
+/// Real time gets `slack` times the limits, because the machine may be busy.
 fn judge(longest: &BTreeMap<char, Duration>, slack: u32) {
     for (letter, lane) in LANES {
         let bound = queue::QueueConfig::default()
@@ -170,7 +170,7 @@ fn real_no_lane_of_an_operator_is_left_unserved_under_overload() {
     let queue = queue::QueueConfig::default();
     judge(
         &on_real(move |lab| longest(lab, WORK, seconds(24), queue)),
-        // More would be longer than what is looked at, and say nothing.
+        // A larger factor would exceed the observed time and prove nothing.
         8,
     );
 }

@@ -1,5 +1,5 @@
-//! Promise: labels of other people's objects are set and taken away whoever wrote them, and each
-//! replica can say something of itself without the lease.
+//! Promise: labels of objects of other writers can be set and removed regardless of who wrote them, and each
+//! replica can report its own state without the lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lab::{Lab, on_box, page, seconds, until};
 use crate::page::Page;
 
-/// A node with all its labels and nothing else.
+/// A node with all its labels and no other fields.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct Labelled {
     metadata: ViewMeta<BTreeMap<String, String>>,
@@ -32,7 +32,7 @@ impl View for Labelled {
     }
 }
 
-/// Moves the label `page` of the node: whatever it says, it shall be the page's name.
+/// Moves the label `page` of the node: any other value is replaced by the page's name.
 async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let key = ObjectKey::new(None, "worker");
     let name = page.metadata.name.clone();
@@ -41,11 +41,11 @@ async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         ..MetadataPatch::default()
     };
     cx.relabel::<Labelled>(&key, &change).await?;
-    let seen = cx.cache::<Labelled>()?.get(&key).expect("it is cached");
+    let seen = cx.cache::<Labelled>()?.get(&key).expect("the node is cached");
     assert_eq!(
         seen.metadata.labels.get("page"),
         name.as_ref(),
-        "read back at once"
+        "the cache shows the label at once"
     );
     Ok(Action::Settled)
 }
@@ -101,7 +101,7 @@ fn a_label_that_somebody_else_wrote_is_replaced_and_another_removed() {
     assert_eq!(labels, [("kept", "1"), ("page", "front")]);
 }
 
-/// Says which replica it is, and which leader it would be.
+/// Reports its identity and its term.
 fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
     let said = move |_: Arc<Page>, cx: Context<Page>| async move {
         let data = [("term".to_owned(), cx.term().to_string())];
@@ -125,7 +125,7 @@ fn says(identity: &'static str, everywhere: bool) -> Controller<Page> {
     }
 }
 
-/// How many of two replicas have spoken after ten seconds, and whether the page has a status.
+/// How many of two replicas have reported after ten seconds, and whether the page has a status.
 fn spoken(everywhere: bool) -> (usize, bool) {
     on_box(2, move |lab| async move {
         let pages = page(&lab).await;
@@ -159,7 +159,7 @@ fn spoken(everywhere: bool) -> (usize, bool) {
 #[test]
 fn what_runs_everywhere_needs_no_lease_and_leaves_the_status_alone() {
     assert_eq!(spoken(true), (2, false));
-    assert_eq!(spoken(false), (1, true), "the leader alone");
+    assert_eq!(spoken(false), (1, true), "only the leader reports");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_poke_runs_its_key_and_a_deletion_is_told() {
         for _ in 0..3 {
             tokio::time::sleep(seconds(5)).await;
             poke.poke(&ObjectKey::new(Some("default"), "front"));
-            poke.poke(&ObjectKey::new(Some("default"), "nobody"));
+            poke.poke(&ObjectKey::new(Some("default"), "missing"));
         }
         tokio::time::sleep(seconds(5)).await;
         pages

@@ -1,4 +1,4 @@
-//! Promise: a status says what was proven, once, and touches nothing that others say.
+//! Promise: a status shows what was verified, is written once, and keeps the fields of other writers.
 
 use aplomb::conditions::{Condition, PassOutcome};
 use aplomb::{Action, Error, ErrorClass};
@@ -26,7 +26,7 @@ async fn conditions(pages: &Api<Page>) -> Vec<String> {
     all
 }
 
-/// Trouble of every kind after a success: what the page says, and how often it was written.
+/// Errors of every class after a success: the page's status, and how often it was written.
 async fn trouble(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -55,11 +55,11 @@ async fn trouble(lab: Lab) {
         assert_eq!(
             bench.answers.writes().len() - before,
             1,
-            "{class:?} is said once"
+            "{class:?} is written once"
         );
     }
     let before = bench.answers.writes().len();
-    let conflict = Error::new(ErrorClass::Conflict, "somebody was first");
+    let conflict = Error::new(ErrorClass::Conflict, "another writer was first");
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 9 }));
     pass.flush(PassOutcome::Failed(&conflict)).await.unwrap();
@@ -83,7 +83,7 @@ fn real_trouble_is_said_once_and_never_lowers_what_was_proven() {
     on_real(trouble);
 }
 
-/// What a pass that says nothing of the status leaves of it.
+/// The status after a pass that does not set it.
 async fn kept(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -119,7 +119,7 @@ fn real_a_pass_that_says_nothing_leaves_the_status_as_it_is() {
     on_real(kept);
 }
 
-/// The page is deleted, and its watch is slow to tell.
+/// The page is deleted, and its watch lags.
 async fn deleted(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Lagged(seconds(5))).await;
@@ -130,7 +130,7 @@ async fn deleted(lab: Lab) {
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 5 }));
     pass.flush(SETTLED).await.unwrap();
-    assert!(bench.pages.get(&bench.key).is_none(), "the next pass knows");
+    assert!(bench.pages.get(&bench.key).is_none(), "the cache shows the deletion");
     let before = bench.answers.writes().len();
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 6 }));
@@ -139,7 +139,7 @@ async fn deleted(lab: Lab) {
     assert_eq!(
         bench.answers.writes().len(),
         before,
-        "nothing is said of it"
+        "no status is written for a deleted page"
     );
 }
 
@@ -148,7 +148,7 @@ fn an_owner_that_is_gone_is_known_to_be_before_its_watch_tells() {
     on_box(1, deleted);
 }
 
-/// Declares the conditions a list with the key `type`, as a definition should.
+/// Declares the conditions as a list with the key `type`, as a definition should.
 async fn key_conditions(lab: &Lab) {
     let mut definition = serde_json::to_value(Page::crd()).unwrap();
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/conditions";
@@ -164,7 +164,7 @@ async fn key_conditions(lab: &Lab) {
         .unwrap();
 }
 
-/// Another controller has a condition of its own on the page.
+/// Another controller has its own condition on the page.
 async fn beside(lab: Lab, keyed: bool) {
     let pages = page(&lab).await;
     if keyed {
@@ -192,11 +192,11 @@ async fn beside(lab: Lab, keyed: bool) {
     assert_eq!(
         bench.answers.writes().len(),
         1,
-        "theirs is no reason to write"
+        "another manager's condition causes no write"
     );
     if keyed {
         apply_status(&pages, "them", &json!([])).await;
-        until(seconds(5), "it is seen", || async {
+        until(seconds(5), "the cache shows it", || async {
             bench.front().status.as_ref().unwrap().conditions.len() == 1
         })
         .await;
@@ -204,7 +204,7 @@ async fn beside(lab: Lab, keyed: bool) {
         assert_eq!(
             conditions(&pages).await,
             ["Ready=True/Settled"],
-            "what they take back goes"
+            "a condition that they remove is gone"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Watches fail in every way a watch can, alone, and say so.
+//! Watches that fail in every possible way, each alone, and their reported state.
 
 mod engines;
 mod losses;
@@ -46,7 +46,7 @@ async fn touch(cluster: &Cluster, name: &str, value: u64) {
     let patch = Patch::Merge(json!({ "data": { "n": value.to_string() } }));
     let maps = maps(cluster);
     let patched = maps.patch(name, &PatchParams::default(), &patch).await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
 }
 
 fn in_default() -> Scope {
@@ -58,7 +58,7 @@ fn in_default() -> Scope {
 
 type Told = Arc<Mutex<Vec<(Duration, String)>>>;
 
-/// A hub of the client `operator` with a watch of the config maps, and what it told.
+/// A hub of the client `operator` with a watch of the config maps, and its events.
 struct Setup {
     hub: InformerSet,
     watch: Informer<ConfigMap>,
@@ -99,7 +99,7 @@ impl Setup {
         }
     }
 
-    /// When `line` was told, since the beginning.
+    /// When the event `line` arrived, since the beginning.
     fn told_at(&self, line: &str) -> Option<Duration> {
         let told = self.told.lock().unwrap();
         let found = told.iter().find(|(_, told)| told == line);
@@ -112,7 +112,7 @@ impl Setup {
 
     async fn ready(&self) {
         let soon = Instant::now() + 10 * SECOND;
-        self.watch.ready(soon).await.expect("the box answers");
+        self.watch.ready(soon).await.expect("the watch becomes ready");
     }
 
     fn told(&self) -> Vec<String> {
@@ -130,7 +130,7 @@ fn a_cache_follows_creations_changes_and_deletions() {
         create(&cluster, "b").await;
         touch(&cluster, "a", 1).await;
         let deleted = maps(&cluster).delete("b", &DeleteParams::default()).await;
-        deleted.expect("it is there");
+        deleted.expect("the object exists");
         sleep(SECOND).await;
         let told = setup.told();
         let about = |name: &str| -> Vec<String> {
@@ -147,7 +147,7 @@ fn a_cache_follows_creations_changes_and_deletions() {
     });
 }
 
-/// When each of three creations, 20 s apart, is told, with the secrets' watch failing or not.
+/// When each of three creations, 20 s apart, is delivered, with the secrets' watch failing or not.
 fn latencies(failing: bool) -> Vec<Option<Duration>> {
     let run = world().run(move |cluster| async move {
         if failing {
@@ -174,10 +174,10 @@ fn a_watch_that_always_fails_adds_nothing_to_the_others() {
     let (alone, beside) = (latencies(false), latencies(true));
     assert_eq!(alone, beside);
     let expected = [20, 40, 60].map(|at| Some(at * SECOND));
-    assert_eq!(alone, expected, "each is told when it happens");
+    assert_eq!(alone, expected, "each event is delivered when it happens");
 }
 
-/// The same with one backoff for both watches, which is what our own tasks and backoffs replace.
+/// The same with one backoff for both watches, instead of one per watch.
 #[test]
 fn a_shared_backoff_would_have_made_them_wait() {
     let run = world().run(|cluster| async move {
@@ -225,13 +225,13 @@ fn readiness_names_the_watch_that_is_not_and_why() {
         (ready.unwrap_err().to_string(), setup.watch.state())
     });
     let (error, other) = run.value;
-    let expected = "the watch of Secret in namespace default is not ready: Unauthorized (401)";
+    let expected = "watch of Secret in namespace default is not ready: Unauthorized (401)";
     assert_eq!(error, expected);
-    assert!(other.freshness.is_fresh(), "the other one is");
+    assert!(other.freshness.is_fresh(), "the other watch is fresh");
 }
 
 /// A watch that is black-holed ten seconds after it was opened, and a creation ten seconds later:
-/// when the creation is told, within five minutes.
+/// when the creation is delivered, within five minutes.
 fn black_hole(silence: Duration) -> Option<Duration> {
     let run = world().run(move |cluster| async move {
         let fault = Fault::Watch(WatchFault::BlackHoled(10 * SECOND));
@@ -259,7 +259,7 @@ fn a_black_holed_watch_is_noticed_within_90_seconds() {
     assert_eq!(
         black_hole(3600 * SECOND),
         None,
-        "without the limit it is not"
+        "without the limit it is not delivered"
     );
 }
 
@@ -301,7 +301,7 @@ fn a_cache_that_is_cut_off_says_so_until_it_hears_again() {
             "the head of a new watch proves nothing"
         );
         assert!(state.freshness.synced);
-        assert_eq!(state.trouble.as_deref(), Some("nothing was heard"));
+        assert_eq!(state.trouble.as_deref(), Some("no data received"));
         let metrics = setup.telemetry.text();
         let age = "aplomb_watch_freshness_seconds{kind=\"ConfigMap\"} 90.0";
         assert!(metrics.contains(age), "{metrics}");

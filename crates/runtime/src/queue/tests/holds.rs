@@ -1,4 +1,4 @@
-//! What an event does to a key that waits.
+//! Effects of an event on a waiting key.
 
 use super::*;
 
@@ -109,7 +109,7 @@ fn a_release_ends_any_wait() {
         let released = run(&mut queue, at(10));
         assert_eq!(released.by, RunCause::Due);
         queue.finish(released.ticket, NextRun::Keep, at(11));
-        assert!(queue.is_empty(), "the wait is over, and its timer with it");
+        assert!(queue.is_empty(), "the wait has ended and its timer is gone");
     }
 }
 

@@ -1,7 +1,7 @@
-//! Reconciles: what is logged and counted of each, under controller-runtime's names where it has
+//! Reconciles: logs and metrics of each, under controller-runtime's names where it has
 //! them, so that its dashboards and alerts work.
 //!
-//! This file has the metrics; what moves them is in `run` and `faults`.
+//! This file has the metrics; they are updated in `run` and `faults`.
 
 mod faults;
 mod run;
@@ -19,7 +19,7 @@ pub(crate) use self::faults::{DeadlinePassed, KeyQuarantined, Panicked, Quaranti
 pub use self::run::WorkersSet;
 pub(crate) use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted};
 
-/// controller-runtime's, so that quantiles of both can be put side by side.
+/// controller-runtime's buckets, so that quantiles of both can be compared.
 const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
@@ -95,7 +95,7 @@ impl ReconcileMetrics {
         );
         theirs.register(
             "terminal_reconcile_errors",
-            "Reconciles that failed and are not tried again until the spec changes",
+            "Reconciles that failed and are not retried until the spec changes",
             self.terminal_errors.clone(),
         );
         theirs.register(
@@ -105,7 +105,7 @@ impl ReconcileMetrics {
         );
         theirs.register(
             "reconcile_timeouts",
-            "Reconciles that passed their deadline",
+            "Reconciles that exceeded their deadline",
             self.timeouts.clone(),
         );
         theirs.register(
@@ -115,12 +115,12 @@ impl ReconcileMetrics {
         );
         theirs.register(
             "max_concurrent_reconciles",
-            "How many reconciles may run at once",
+            "Maximum number of concurrent reconciles",
             self.max_concurrent.clone(),
         );
         theirs.register(
             "active_workers",
-            "How many reconciles run now",
+            "Number of running reconciles",
             self.active.clone(),
         );
         self.register_ours(registry.sub_registry_with_prefix("aplomb"));
@@ -129,17 +129,17 @@ impl ReconcileMetrics {
     fn register_ours(&self, ours: &mut Registry) {
         ours.register(
             "reconcile_outcomes",
-            "Reconciles per controller and verdict or class of error",
+            "Reconciles per controller and outcome or error class",
             self.outcomes.clone(),
         );
         ours.register(
             "quarantined",
-            "Objects that are not run because their reconcile keeps panicking",
+            "Objects not reconciled because their reconcile keeps failing",
             self.quarantined.clone(),
         );
         ours.register(
             "event_to_write_seconds",
-            "From the event that triggered a run to the first write of that run",
+            "Time from the event that triggered a run to the first write of that run",
             self.event_to_write.clone(),
         );
     }

@@ -1,4 +1,4 @@
-//! However a watch is lost, the cache and its listeners end up knowing the same.
+//! After any loss of a watch, the cache and its listeners converge to the same state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ async fn compare(cluster: &Cluster, cache: &Cache<ConfigMap>) -> [BTreeMap<Strin
     [server, cache.list().iter().map(|map| of(map)).collect()]
 }
 
-/// What listeners know if they only ever listened: the names that are there.
+/// The state of a listener that only receives events: the existing names.
 fn replayed(told: &[String]) -> Vec<String> {
     let mut there = BTreeMap::new();
     for line in told {
@@ -160,7 +160,7 @@ fn a_relist_of_unchanged_objects_tells_nothing_and_deletions_in_a_gap_are_told()
         let setup = Setup::start(&cluster, ReflectorTiming::default());
         sleep(20 * SECOND).await;
         let gone = maps(&cluster).delete("b", &DeleteParams::default()).await;
-        gone.expect("it is there");
+        gone.expect("the object exists");
         sleep(120 * SECOND).await;
         let found = ["Found(default/a)", "Found(default/b)", "Found(default/c)"];
         assert_eq!(setup.told()[..3], found);

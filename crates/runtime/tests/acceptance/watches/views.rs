@@ -1,4 +1,4 @@
-//! Views of a kind: shared by those who want the same, metadata only, and objects that do not fit.
+//! Views of a kind: shared watches, metadata only, and objects that do not fit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -63,7 +63,7 @@ fn a_view_of_metadata_follows_like_any_other() {
             .await
             .unwrap();
         sleep(SECOND).await;
-        let seen = watch.cache().get(&key("a")).expect("it is there");
+        let seen = watch.cache().get(&key("a")).expect("the object is cached");
         assert_eq!(seen.metadata.labels["x"], "y");
     });
 }
@@ -98,7 +98,7 @@ fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
         let why = watch
             .cache()
             .unreadable(&key("a"))
-            .expect("it does not fit");
+            .expect("the object does not fit");
         assert!(!why.contains("12345"), "{why}");
         create(&cluster, "b").await;
         touch(&cluster, "a", 7).await;
@@ -118,7 +118,7 @@ fn an_object_that_does_not_fit_is_told_and_stops_nothing() {
     });
 }
 
-/// Names its lists as every view does, and nothing of what they are when they are empty.
+/// Declares its lists like every view, without handling of null.
 #[derive(serde::Deserialize)]
 struct Slice {
     metadata: ViewMeta,
@@ -186,7 +186,7 @@ fn a_list_that_is_null_is_an_empty_one() {
         sleep(SECOND).await;
         let count = |name: &str| slices.cache().get(&key(name)).map(|it| it.endpoints.len());
         assert_eq!((count("before"), count("after")), (Some(0), Some(1)));
-        // The last pod goes.
+        // The last pod is deleted.
         let gone = slice("after", json!([]));
         send(&cluster, "PUT", &format!("{SLICES}/after"), &gone).await;
         sleep(SECOND).await;
