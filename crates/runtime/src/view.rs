@@ -175,7 +175,7 @@ impl<L> ViewMeta<L> {
 
 /// The metadata of an object of kind `K` and nothing else; `L` determines which labels are kept.
 ///
-/// The server is asked for `PartialObjectMetadata`, so other fields are not even sent.
+/// The runtime requests `PartialObjectMetadata`, so other fields are not even sent.
 #[derive(Serialize, Deserialize)]
 #[serde(bound(
     serialize = "L: Serialize",

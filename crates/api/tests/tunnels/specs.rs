@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// A spec that is fine, with one rule of these members beside its backend.
+/// A valid spec, with one rule that has these members in addition to its backend.
 pub(crate) fn with_rule(members: Value) -> Value {
     let mut rule = json!({ "backends": [backend()] });
     for (name, value) in members.as_object().expect("members") {

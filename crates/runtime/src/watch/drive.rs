@@ -238,7 +238,7 @@ impl<T: View> ReflectorTask<T> {
         })
     }
 
-    /// Waits for `work`, and meanwhile delivers the events that waited for the response of a write.
+    /// Waits for `work`, and in the meantime delivers the events that waited for the response of a write.
     async fn attend<F: Future>(&self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {

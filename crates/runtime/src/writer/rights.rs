@@ -43,7 +43,7 @@ impl Pass {
     }
 
     /// Fails if the owner of `object` no longer exists. `again`: the owner has had it,
-    /// so that its absence may be the first sign of a deletion; then the server is asked.
+    /// so that its absence may be the first sign of a deletion; then it is read from the server.
     pub(super) async fn require_owner(&self, object: &ObjectRef, again: bool) -> Result<()> {
         let owner = &self.owner;
         let ours = |live: &Value| live["metadata"]["uid"] == owner.uid;

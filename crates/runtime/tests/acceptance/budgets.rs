@@ -70,7 +70,7 @@ async fn object(client: Client, name: String, lane: LimitLane) {
     }
 }
 
-/// A thousand objects that want to write while the server refuses every write until [`RESET`].
+/// A thousand objects that write while the server rejects every write until [`RESET`].
 fn throttled(fault: Fault, through: Through) -> Run<u64> {
     let world = World::new(6).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {

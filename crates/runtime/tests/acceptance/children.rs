@@ -127,7 +127,7 @@ async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
         .unwrap();
     let pass = bench.pass(&bench.front());
     let error = pass.finalizer("example.com/cleanup").await.err()?;
-    let (object, version) = error.object().expect("a conflict says on what");
+    let (object, version) = error.object().expect("a conflict names its object");
     assert_eq!((&*object.kind, version.is_some()), ("Page", true));
     Some(error.class())
 }
@@ -270,7 +270,7 @@ async fn rival(lab: Lab, locked: bool) -> Option<ErrorClass> {
         false => pass.apply(&wanted, known).await,
     };
     let error = applied.err()?;
-    let (object, version) = error.object().expect("a conflict says on what");
+    let (object, version) = error.object().expect("a conflict names its object");
     assert_eq!((&*object.key.name, version.is_some()), ("child", true));
     let counted = bench
         .telemetry

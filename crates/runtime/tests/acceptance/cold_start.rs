@@ -136,7 +136,7 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
     let (with, without) = on_box(3, |lab| async move {
         let pages = converged(&lab).await;
         let with = restart(&lab, &pages, "mended", queue::QueueConfig::default()).await;
-        let without = restart(&lab, &pages, "mended again", without_lanes()).await;
+        let without = restart(&lab, &pages, "fixed again", without_lanes()).await;
         (with, without)
     });
     judge(&with, 1);
