@@ -1,4 +1,4 @@
-//! A process with something of everything, for tests: fixed values at a fixed moment.
+//! A process with objects of every kind, for tests: fixed values at a fixed moment.
 
 use aplomb::admin::{self, DebugState, KindCounters};
 use aplomb::budget::{LimiterLaneSnapshot, LimiterSnapshot};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::status::{ObjectMap, ObjectName, Overview, OverviewInputs};
 
-/// What must never be seen anywhere: the value of a Secret's reference, a fingerprint, an annotation.
+/// Must never be shown anywhere: the value of a Secret reference, a fingerprint, an annotation.
 pub(crate) const SECRET: &str = "s3cr3t-f1ng3rpr1nt";
 
 pub(crate) fn at() -> Timestamp {
@@ -32,7 +32,7 @@ fn meta(namespace: Option<&str>, name: &str) -> Value {
     meta
 }
 
-/// A tunnel that has come as far as `stages`, some milliseconds apart.
+/// A tunnel that has reached `stages`, some milliseconds apart.
 pub(crate) fn tunnel(name: &str, stages: &[(&str, i64)], conditions: &[Value]) -> Value {
     let began: Timestamp = "2026-11-15T11:57:58.100000Z".parse().expect("a moment");
     let mut timeline = json!({ "generation": 1 });
@@ -78,13 +78,13 @@ fn tunnels() -> Vec<Value> {
         "Ready",
         "False",
         "ConnectorOffline",
-        "its agent said goodbye",
+        "its agent was stopped",
     );
     let gone = condition(
         "ConnectorOnline",
         "False",
         "Released",
-        "its agent said goodbye",
+        "its agent was stopped",
     );
     let reconciling = condition(
         "Reconciling",
@@ -148,7 +148,7 @@ fn provisioner() -> Value {
     })
 }
 
-/// An object of this name in the namespace of most.
+/// An object of this name in the default namespace.
 pub(crate) fn name(name: &str) -> ObjectName {
     ObjectName {
         namespace: Some("default".to_owned()),
@@ -156,7 +156,7 @@ pub(crate) fn name(name: &str) -> ObjectName {
     }
 }
 
-/// Something of every kind.
+/// Objects of every kind.
 pub(crate) fn objects() -> ObjectMap {
     let mut objects = ObjectMap::default();
     objects.put("HTTPProxy", tunnels());
@@ -239,7 +239,7 @@ fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindCounters 
     }
 }
 
-/// Two engines that are well.
+/// Two healthy engines.
 pub(crate) fn engines() -> Vec<(String, DebugState)> {
     let tunnel = DebugState {
         uptime: 3723.0,
@@ -271,7 +271,7 @@ pub(crate) fn engines() -> Vec<(String, DebugState)> {
     ]
 }
 
-/// The tunnel `shop` met three conflicts, lost to two others.
+/// The tunnel `shop` met three conflicts, which two other writers won.
 pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
     if *object.key.name != *"shop" {
         return Vec::new();
@@ -321,7 +321,7 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
     lines
 }
 
-/// All of it.
+/// The overview of everything above.
 pub(crate) fn status() -> Overview {
     Overview::of(OverviewInputs {
         objects: &objects(),

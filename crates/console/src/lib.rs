@@ -1,5 +1,5 @@
-//! What people see: one model of everything at one moment, behind the page, the tables and the JSON, so that
-//! they cannot disagree. Shows names, conditions, times and counts; never what a Secret holds. Writes nothing.
+//! The model behind the page, the tables and the JSON: everything at one moment, so that they cannot disagree.
+//! Shows names, conditions, times and counts; never the contents of a Secret. Writes nothing.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! What one lamp says of an object: grey, amber with the stage it has reached, green when it is proven.
+//! The health color of an object: gray, amber with the stage it has reached, green when it is proven.
 //!
-//! Pure. Green is never inferred: it is `Ready=True` of the generation that is asked for, and nothing else.
+//! Pure. Green is never inferred: it requires `Ready=True` for the current generation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,24 +14,24 @@ pub const STAGES: [&str; 5] = [
     "proven",
 ];
 
-/// What an object's lamp shows.
+/// The health color of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "colour", rename_all = "camelCase")]
 pub enum HealthColor {
-    /// It does not work and is not about to: offline, stalled, going away, or nobody has looked at it.
+    /// It does not work and is not about to: offline, stalled, being deleted, or not observed yet.
     #[default]
     Grey,
-    /// It is on its way.
+    /// It is progressing.
     Amber {
-        /// How far it has come, or what it waits for.
+        /// The stage it has reached, or what it waits for.
         stage: String,
     },
-    /// It is proven to work as its newest spec asks.
+    /// It is proven to work for its newest spec.
     Green,
 }
 
 impl HealthColor {
-    /// The lamp of an object of ours, read as JSON.
+    /// The color of an object of ours, read as JSON.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let seen = Seen::of(object);
@@ -50,7 +50,7 @@ impl HealthColor {
         }
     }
 
-    /// The word for it, as the page and its tests use it.
+    /// The color's name, as the page and its tests use it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl HealthColor {
         }
     }
 
-    /// How far it has come, where it is on its way.
+    /// The stage it has reached, if it is progressing.
     #[must_use]
     pub fn stage(&self) -> Option<&str> {
         match self {
@@ -70,7 +70,7 @@ impl HealthColor {
     }
 }
 
-/// What is read of an object.
+/// The parts of an object that decide its color.
 struct Seen<'a> {
     status: &'a Value,
     generation: &'a Value,
@@ -113,7 +113,7 @@ impl<'a> Seen<'a> {
         Some(reason.to_owned())
     }
 
-    /// How far it has come, if it is on its way.
+    /// The stage it has reached, if it is progressing.
     fn stage(&self) -> Option<String> {
         if !self.status["move"].is_null() {
             return Some("moving".to_owned());
@@ -124,7 +124,7 @@ impl<'a> Seen<'a> {
             false => None,
         };
         match reached {
-            // What was proven and is so no longer: what is wrong says more than how far it once was.
+            // A tunnel that was proven and no longer is: the reason explains more than the stage it once reached.
             Some(&"proven") => self.reason("Ready"),
             Some(stage) => Some((*stage).to_owned()),
             None if self.holds("Reconciling") => {

@@ -1,5 +1,5 @@
-//! `Overview` on one screen: what several operators say of themselves and what the API server has, put together, and the
-//! tables that `aplomb status` prints of it. Pure: whoever has a client gives what it has read.
+//! One `Overview` from the overviews of several operators and the objects of the API server, and the tables that
+//! `aplomb status` prints from it. Pure: the caller reads, this module combines.
 
 #[cfg(test)]
 mod tests;
@@ -15,10 +15,10 @@ use crate::status::{
 
 pub use self::text::{TextSection, sections};
 
-/// What could be read.
+/// Everything that could be read.
 #[derive(Clone, Debug, Default)]
 pub struct ScreenData {
-    /// What each operator that could be asked says.
+    /// The overview of each operator that could be reached.
     pub told: Vec<Overview>,
     /// Our objects, as the API server has them.
     pub objects: ObjectMap,
@@ -26,7 +26,7 @@ pub struct ScreenData {
     pub leases: Option<Vec<Value>>,
 }
 
-/// Everything, as of `at`. What an operator says of itself is its own; objects are as the API server has them.
+/// Everything, as of `at`. Operators report their own state; objects come from the API server.
 #[must_use]
 pub fn together(readings: &ScreenData, at: Timestamp) -> Overview {
     let objects = &readings.objects;
@@ -68,7 +68,7 @@ fn is_told(status: &Overview, lease: &OperatorRow) -> bool {
     told.any(|it| it.name == lease.name && it.identity == lease.identity)
 }
 
-/// What a Lease says of the operator that holds it.
+/// The state of an operator, from its Lease.
 fn of_lease(lease: &Value) -> OperatorRow {
     let holder = lease["spec"]["holderIdentity"].as_str();
     let holder = holder.filter(|it| !it.is_empty()).map(str::to_owned);
@@ -96,8 +96,8 @@ fn expired(lease: &Value, at: Timestamp) -> Option<Finding> {
         .is_some_and(|it| !it.is_empty());
     let message = match held {
         true if at <= until => return None,
-        true => "whoever led has not renewed its Lease in time: it is gone, or cut off",
-        false => "nobody holds its Lease: it was stopped",
+        true => "the leader has not renewed its Lease in time; it stopped or is disconnected",
+        false => "its Lease has no holder; the operator was stopped",
     };
     Some(Finding {
         severity: FindingSeverity::Error,
@@ -114,12 +114,12 @@ fn nobody() -> Finding {
         severity: FindingSeverity::Error,
         kind: "Operator".to_owned(),
         reason: "NotRunning".to_owned(),
-        message: "no operator holds a Lease; `aplomb run` starts them".to_owned(),
+        message: "no operator holds a Lease; start them with `aplomb run`".to_owned(),
         ..Finding::default()
     }
 }
 
-/// Operators of several processes look at the same kinds.
+/// Adds up the counts of a kind that several processes watch.
 fn add(kinds: &mut Vec<KindRow>, more: &KindRow) {
     match kinds.iter_mut().find(|it| it.kind == more.kind) {
         Some(known) => {

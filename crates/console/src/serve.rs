@@ -1,5 +1,5 @@
-//! The page over HTTP: `/`, `/status.json`, `/events`, and what they need. Answers GET and HEAD and nothing else, so
-//! that nobody can change anything from here; beside it no header allows another origin to read along.
+//! The page over HTTP: `/`, `/status.json`, `/events`, and their assets. Only GET and HEAD are allowed, so nothing
+//! can be changed from here, and no header lets another origin read the responses.
 
 mod events;
 mod sources;
@@ -29,14 +29,14 @@ use crate::page;
 use crate::status::{Overview, OverviewInputs, resource};
 use crate::story::ObjectStory;
 
-/// How many pages can be live at once. More are told to refresh by themselves.
+/// How many pages can be live at once. More than these reload instead.
 const READERS: usize = 64;
 
-/// Nothing but files of this address, and no frame around it.
+/// Only files of this origin, and no framing.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the page is made from. Clones share it.
+/// The data sources of the page. Clones share them.
 #[derive(Clone)]
 pub struct ConsoleState(Arc<Inner>);
 
@@ -49,18 +49,18 @@ struct Inner {
 
 impl std::fmt::Debug for ConsoleState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Console")
+        f.write_str("ConsoleState")
     }
 }
 
 impl ConsoleState {
-    /// A console of everything on the board. Live pages end with `ends`: a server that stops would wait for them.
+    /// A console of every engine in the registry. `ends` closes live pages: a server that stops would wait for them.
     #[must_use]
     pub fn new(board: AdminRegistry, clock: Clock, ends: CancellationToken) -> Self {
         Self::of(board, clock, ends)
     }
 
-    /// The same of anything that can be looked at.
+    /// The same for any data sources.
     #[must_use]
     pub fn of(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
         Self(Arc::new(Inner {
@@ -71,7 +71,7 @@ impl ConsoleState {
         }))
     }
 
-    /// Everything, now.
+    /// The overview, now.
     #[must_use]
     pub fn status(&self) -> Overview {
         let sources = &*self.0.sources;
@@ -83,7 +83,7 @@ impl ConsoleState {
         })
     }
 
-    /// One object, now. `None` if it is not there or nobody here watches its kind.
+    /// One object, now. `None` if it does not exist or its kind is not watched here.
     fn story(&self, subject: &TraceSubject) -> Option<ObjectStory> {
         let sources = &*self.0.sources;
         let objects = sources.objects();
@@ -99,7 +99,7 @@ impl ConsoleState {
     }
 }
 
-/// The page and what belongs to it, to be merged with the endpoints of the board.
+/// The page and its assets, to be merged with the admin endpoints.
 pub fn router(console: ConsoleState) -> Router {
     Router::new()
         .route("/", get(overview))

@@ -1,8 +1,8 @@
-//! Everything at one moment: what `/status.json` serializes, what the page is rendered from and what
-//! `aplomb status` prints. One value, so that they cannot disagree.
+//! Everything at one moment: serialized by `/status.json`, rendered on the page and printed by
+//! `aplomb status`. One value, so that they cannot disagree.
 //!
-//! Pure: made from objects, engines' states and journals that somebody else has read. It holds names,
-//! conditions, times and counts; nothing of a spec, an annotation or a Secret finds its way in unless a
+//! Pure: made from objects, engine states and journals that the caller has read. It holds names,
+//! conditions, times and counts. A value of a spec, an annotation or a Secret is included only if a
 //! field here names it.
 
 mod coder;
@@ -38,23 +38,23 @@ pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, Tunnel
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
-    /// When.
+    /// The moment.
     pub at: Timestamp,
-    /// The version of the program that says so.
+    /// The version of the program that reports this.
     pub version: String,
     /// The engines, by name.
     pub operators: Vec<OperatorRow>,
-    /// Their watches.
+    /// The informers of the engines.
     pub watches: Vec<WatchRow>,
-    /// What may be spent, by target.
+    /// Rate limits, by target.
     pub budgets: Vec<LimiterRow>,
-    /// What waits and runs, by controller.
+    /// Queued and running work, by controller.
     pub queues: Vec<QueueRow>,
-    /// What was passed on, dropped and written, by kind.
+    /// Events that were passed on or dropped, and writes, by kind.
     pub kinds: Vec<KindRow>,
     /// The tunnels.
     pub tunnels: Vec<TunnelRow>,
-    /// Their agents.
+    /// The agents of the tunnels.
     pub connectors: Vec<ConnectorRow>,
     /// The floating IPs.
     pub egresses: Vec<EgressRow>,
@@ -62,16 +62,16 @@ pub struct Overview {
     pub provisioners: Vec<ProvisionerRow>,
     /// Workspace proxies.
     pub proxies: Vec<ProxyRow>,
-    /// Our kinds as `kubectl get` shows them, those that somebody watches.
+    /// Our kinds as `kubectl get` shows them, if they are watched.
     pub tables: Vec<ObjectTable>,
-    /// What is not as it should be, worst first.
+    /// Problems, worst first.
     pub findings: Vec<Finding>,
 }
 
-/// The definitions are made once: that costs more than all tables.
+/// Parsed once: that costs more than all tables.
 static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::resources);
 
-/// The kind that is meant by its name or its plural, in any case.
+/// The kind with this name or plural, in any case.
 pub(crate) fn resource(word: &str) -> Option<String> {
     let meant = |it: &&KindInfo| {
         [&it.kind, &it.plural]
@@ -89,29 +89,29 @@ fn tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
     known.collect()
 }
 
-/// What a [`Overview`] is made from.
+/// The input of an [`Overview`].
 #[derive(Clone, Copy)]
 pub struct OverviewInputs<'a> {
     /// Whole objects of our kinds.
     pub objects: &'a ObjectMap,
     /// The engines of the process, by name.
     pub engines: &'a [(String, DebugState)],
-    /// What is remembered of an object, oldest first.
+    /// The journal of an object, oldest first.
     pub journal: &'a dyn Fn(&ObjectRef) -> Vec<JournalLine>,
-    /// The present moment.
+    /// The current time.
     pub at: Timestamp,
 }
 
 impl std::fmt::Debug for OverviewInputs<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inputs")
+        f.debug_struct("OverviewInputs")
             .field("at", &self.at)
             .finish_non_exhaustive()
     }
 }
 
 impl Overview {
-    /// Everything that can be said from these inputs.
+    /// The overview of these inputs.
     #[must_use]
     pub fn of(inputs: OverviewInputs<'_>) -> Self {
         let OverviewInputs {
@@ -140,7 +140,7 @@ impl Overview {
         status
     }
 
-    /// Whether there is nothing to look into.
+    /// Whether there is no finding that needs attention.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.findings

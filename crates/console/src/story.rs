@@ -1,5 +1,5 @@
-//! One object as its page tells it: the trace that is served as JSON beside it, its lamp, and the picture of its
-//! stages with the pushback on it. Pure.
+//! One object for its page: the trace that is also served as JSON, its health color, and a chart of its
+//! stages with the pushback it met. Pure.
 
 use aplomb::journal::{JournalEntry, JournalLine};
 use jiff::Timestamp;
@@ -15,26 +15,26 @@ use crate::trace::{ObjectTrace, Relative, RelativeFilter, RelativeQuery, TraceIn
 pub struct ObjectStory {
     /// What `/trace/....json` serializes.
     pub trace: ObjectTrace,
-    /// What its toggle shows.
+    /// Its health color.
     pub light: HealthColor,
-    /// Its stages and the pushback on one axis.
+    /// Its stages and the pushback on one time axis.
     pub picture: TimelineChart,
 }
 
-/// Stages and pushback on one axis of time.
+/// Stages and pushback on one time axis.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimelineChart {
     /// The stages that were reached.
     pub stages: Vec<StageRow>,
-    /// The pushback, also what came after the picture's end.
+    /// The pushback, including marks after the chart's end.
     pub marks: Vec<PushbackMark>,
-    /// How many seconds it shows.
+    /// How many seconds the chart covers.
     pub end: f64,
 }
 
 impl ObjectStory {
-    /// What `objects` and a journal tell of `object`.
+    /// The story of `object`, from `objects` and a journal.
     #[must_use]
     pub fn of(object: &Value, objects: &ObjectMap, lines: &[JournalLine], at: Timestamp) -> Self {
         let mut relatives = relatives(object, objects);
@@ -91,7 +91,7 @@ impl TimelineChart {
     }
 }
 
-/// What belongs to it, of the kinds that are watched.
+/// Objects that belong to it, of the kinds that are watched.
 fn relatives(object: &Value, objects: &ObjectMap) -> Vec<Relative> {
     let of = object["metadata"]["uid"].as_str().unwrap_or_default();
     let found = |look: RelativeQuery| -> Vec<Relative> {
@@ -126,7 +126,7 @@ fn relatives(object: &Value, objects: &ObjectMap) -> Vec<Relative> {
     looks(object).into_iter().flat_map(found).collect()
 }
 
-/// What was written on its behalf, as the journal remembers it.
+/// Objects that were written on its behalf, from the journal.
 fn written(object: &Value, lines: &[JournalLine]) -> Vec<Relative> {
     let of = object["metadata"]["uid"].as_str().unwrap_or_default();
     let own = ObjectName::of(object).id(object["kind"].as_str().unwrap_or_default());

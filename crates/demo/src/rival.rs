@@ -1,9 +1,9 @@
-//! A rival that is always a moment quicker: it stands between an operator's client and the API server,
-//! and writes the same object just before the operator does.
+//! Another writer that is always faster: it sits between an operator's client and the API server and
+//! writes the same object just before the operator does.
 //!
-//! The operator's applies carry no version, so that a rival alone cannot make them fail. For as long as
-//! the storm lasts they are given the version from before the rival's write, as an update has it; it is
-//! the API server that answers 409.
+//! The operator's applies carry no resource version, so another writer alone cannot make them fail.
+//! During the storm they get the version from before the other write, as an update has; the API server
+//! then responds with 409.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,27 +19,27 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::{BoxError, service_fn};
 
-/// The rival's name as a field manager.
+/// The field manager of the other writer.
 pub(crate) const RIVAL: &str = "label-sync";
 const NOTE: &str = "example.com/label-sync";
 
-/// The rival. Clones are the same one.
+/// The other writer. Clones share one.
 #[derive(Clone)]
 pub(crate) struct RivalWriter {
     proxies: Api<HttpProxy>,
     storm: Arc<Mutex<Storm>>,
 }
 
-/// What goes on between the two.
+/// The conflicts that are still to come.
 #[derive(Debug, Default)]
 struct Storm {
-    /// The object's name; none is touched before there is one.
+    /// The object's name; empty before the storm begins.
     name: String,
     left: u32,
     answers: Vec<Answer>,
 }
 
-/// What the server said to a write of the operator's.
+/// The server's response to a write of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) at: Instant,
@@ -47,7 +47,7 @@ pub(crate) struct Answer {
 }
 
 impl RivalWriter {
-    /// One with a client of its own.
+    /// A writer with its own client.
     pub(crate) fn new(client: Client, namespace: &str) -> Self {
         Self {
             proxies: Api::namespaced(client, namespace),
@@ -55,7 +55,7 @@ impl RivalWriter {
         }
     }
 
-    /// From here on it is quicker `times` times than a status write of the HTTPProxy `name`.
+    /// From now on, writes first before the next `times` status writes of the HTTPProxy `name`.
     pub(crate) fn storm(&self, name: &str, times: u32) {
         *self.lock() = Storm {
             name: name.to_owned(),
@@ -64,12 +64,12 @@ impl RivalWriter {
         };
     }
 
-    /// What the server has said to the operator's writes of that object since then.
+    /// The server's responses to the operator's writes of that object since then.
     pub(crate) fn answers(&self) -> Vec<Answer> {
         self.lock().answers.clone()
     }
 
-    /// The same client with the rival in front of the server.
+    /// The same client, with this writer in front of the server.
     pub(crate) fn before(&self, client: &Client) -> Client {
         let (rival, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| -> Sent {
@@ -99,7 +99,7 @@ impl RivalWriter {
         Ok(answer)
     }
 
-    /// Whether a request is a status write of the object, and how many more will be outrun with it.
+    /// For a status write of the object: how many more will be preceded, including this one.
     fn turn(&self, request: &Request<Body>) -> Option<u32> {
         let mut storm = self.lock();
         let wanted = format!("/httpproxies/{}/status", storm.name);
@@ -112,7 +112,7 @@ impl RivalWriter {
         Some(turn)
     }
 
-    /// Writes first, and ties the operator's write to the version from before.
+    /// Writes first, and sets the version from before on the operator's write.
     async fn outrun(&self, turn: u32, request: Request<Body>) -> Result<Request<Body>> {
         let name = self.lock().name.clone();
         let before = self.proxies.get(&name).await?.resource_version();
@@ -126,7 +126,7 @@ impl RivalWriter {
         Ok(Request::from_parts(head, body))
     }
 
-    /// The rival's own write: a note in an annotation.
+    /// The other write: a note in an annotation.
     async fn write(&self, name: &str, note: &str) -> Result<()> {
         let params = PatchParams {
             field_manager: Some(RIVAL.to_owned()),

@@ -1,4 +1,4 @@
-//! The whole demo: sets the stage, plays, stays if somebody looks, and cleans up whatever ended it.
+//! The whole demo: starts everything, plays, waits if a person is watching, and cleans up in every case.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::stories::StoryName;
 use crate::tell::{Narrator, ProgressLine, ReadyMessage, StoryResult};
 use crate::{DemoOptions, log};
 
-/// A story did not come out as promised.
+/// A story failed.
 const FAILED: u8 = 1;
-/// What a shell shows for a process that an interrupt ended.
+/// The exit code of shells for a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 /// Time to read the beginning and the end of a story.
 const READING: Duration = Duration::from_secs(3);
 
-/// Plays the stories and returns how they went.
+/// Plays the stories and returns the exit code.
 ///
 /// # Errors
-/// Something could not be started, or ended by itself.
+/// Something could not be started, or stopped by itself.
 pub async fn run(options: DemoOptions) -> Result<ExitCode> {
-    // Before anything is made: a signal must always find somebody who cleans up.
+    // Before anything is created, so that cleanup runs whenever a signal arrives.
     let mut signals = Signals::new()?;
     let home = DemoDir::make(options.kubeconfig.as_deref())?;
     log::to(&home.log())?;
@@ -74,7 +74,7 @@ async fn perform(
     })
 }
 
-/// Plays them all, and says whether all came out as promised.
+/// Plays all stories, and returns whether all of them passed.
 async fn play(scripts: &[StoryName], stage: &DemoStage, teller: &mut Narrator) -> bool {
     let mut verdicts = Vec::new();
     for (at, script) in scripts.iter().enumerate() {
@@ -90,7 +90,7 @@ async fn play(scripts: &[StoryName], stage: &DemoStage, teller: &mut Narrator) -
     verdicts.iter().all(|(_, pass)| *pass)
 }
 
-/// A story that could not be played to its end has not come out as promised.
+/// A story that stops with an error has failed.
 fn failed(error: &anyhow::Error) -> StoryResult {
     StoryResult {
         pass: false,

@@ -1,6 +1,6 @@
-//! Everything that the stories are played on, started in order and ended in the opposite one.
+//! Everything that the stories run on, started in order and stopped in reverse order.
 //!
-//! Nothing here tells a story or judges one.
+//! Nothing here belongs to one story.
 
 mod cluster;
 mod home;
@@ -37,12 +37,12 @@ use crate::tell::ProgressLine;
 
 /// The namespace of operators and gateways.
 pub(crate) const SYSTEM: &str = "aplomb-system";
-/// The namespace of what people make: kubectl's own default, so that no command needs a flag.
+/// The namespace of users' objects: kubectl's default, so that no command needs a flag.
 pub(crate) const NAMESPACE: &str = "default";
-/// How long the end may take before what is left is cut off.
+/// How long shutdown may take before the rest is aborted.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// What stories are played on.
+/// The handles that stories use.
 pub(crate) struct DemoStage {
     pub(crate) client: Client,
     pub(crate) coderd: Coderd,
@@ -51,15 +51,15 @@ pub(crate) struct DemoStage {
     pub(crate) tunnels: DataPlane,
     pub(crate) rival: RivalWriter,
     pub(crate) office: Office,
-    /// The time of the simulated services.
+    /// The clock of the simulated services.
     pub(crate) clock: Clock,
-    /// When the operators began to look.
+    /// When the operators started.
     pub(crate) began: Instant,
 }
 
 type Ending = BoxFuture<'static, Result<()>>;
 
-/// Everything that runs. [`RunningDemo::end`] ends it in order; dropping it ends it at once.
+/// Everything that runs. [`RunningDemo::end`] stops it in order; dropping it stops it at once.
 pub(crate) struct RunningDemo {
     running: FuturesUnordered<Ending>,
     stop: CancellationToken,
@@ -96,7 +96,7 @@ pub(crate) async fn set(
     operators::egress(&start, &client, &office, &hetzner);
     let began = Instant::now();
     nodes.egress(&client).await?;
-    progress.show("proving the first tunnel");
+    progress.show("waiting for the first tunnel");
     let tunnels = DataPlane::start(&start, &client, home).await?;
     let stage = DemoStage {
         client,
@@ -118,27 +118,27 @@ pub(crate) async fn set(
 }
 
 impl RunningDemo {
-    /// Returns when something ended that must live as long as the demo does.
+    /// Returns when a part stops that must run as long as the demo.
     pub(crate) async fn broken(&mut self) -> anyhow::Error {
         match self.running.next().await {
             Some(Err(error)) => error,
-            _ => anyhow::anyhow!("a part of the demo ended by itself: its log says why"),
+            _ => anyhow::anyhow!("a part of the demo stopped by itself; its log has the reason"),
         }
     }
 
-    /// Ends everything, the cluster last.
+    /// Stops everything, the cluster last.
     pub(crate) async fn end(mut self) {
         self.stop.cancel();
         let left = async { while self.running.next().await.is_some() {} };
         if timeout(FAREWELL, left).await.is_err() {
-            tracing::warn!("Not everything ended in time");
+            tracing::warn!("Shutdown deadline passed with tasks still running");
         }
         drop(self.running);
         self.cluster.end().await;
     }
 }
 
-/// What parts are started with.
+/// What every part needs to start.
 struct Start<'a> {
     tasks: &'a Tasks,
     stop: &'a CancellationToken,
@@ -146,11 +146,11 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts a part that lives until the end.
+    /// Starts a part that runs until the end.
     fn part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
         let task: TaskHandle<Result<()>> = self.tasks.start(work);
         self.running.push(Box::pin(async move {
-            let ended = task.join().await.context("it panicked");
+            let ended = task.join().await.context("the task panicked");
             ended.and_then(|ended| ended).context(name)
         }));
     }

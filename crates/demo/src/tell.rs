@@ -1,5 +1,5 @@
-//! What the demo says, as text for people or as one JSON object per line for programs. Says it, and
-//! knows nothing of what it means.
+//! The output of the demo, as text for people or as one JSON object per line for programs. It only
+//! formats.
 
 mod page;
 
@@ -15,27 +15,27 @@ use tokio::time::sleep;
 use self::page::TextPage;
 use crate::DemoOptions;
 
-/// What there is to begin with.
+/// The addresses and files to begin with.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ReadyMessage {
-    /// The page.
+    /// The address of the page.
     pub(crate) page: String,
-    /// The first tunnel.
+    /// The URL of the first tunnel.
     pub(crate) url: String,
     pub(crate) kubeconfig: String,
     pub(crate) log: String,
 }
 
-/// How a story begins.
+/// The heading of a story.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoryTitle {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What happens without us.
+    /// What happens in other systems.
     pub(crate) elsewhere: &'static str,
 }
 
-/// A moment here, and what the usual way would have come to by then.
+/// A row of the two timelines: what happened here, and what the usual way would have done by then.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoryMoment {
     pub(crate) at: Duration,
@@ -69,21 +69,21 @@ impl StoryMoment {
     }
 }
 
-/// How a story ended.
+/// The result of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoryResult {
     pub(crate) pass: bool,
-    /// One line.
+    /// The result in one line.
     pub(crate) figure: String,
-    /// The numbers of it.
+    /// The numbers in that line.
     pub(crate) numbers: Value,
 }
 
-/// Says everything.
+/// Prints everything.
 #[derive(Debug)]
 pub(crate) struct Narrator {
     form: Form,
-    /// Pauses are for people, and divided by this.
+    /// Pauses are for people, and are divided by this; `None` without a reader.
     speed: Option<f64>,
     script: &'static str,
 }
@@ -124,7 +124,7 @@ impl Narrator {
         }
     }
 
-    /// Says something in between.
+    /// Prints a remark.
     pub(crate) fn say(&self, text: &str) {
         match &self.form {
             Form::Text(page) => print(&page.say(text)),
@@ -132,7 +132,7 @@ impl Narrator {
         }
     }
 
-    /// Something happened, this long after the story began.
+    /// Prints an event, with the time since the story began.
     pub(crate) fn event(&self, at: Duration, what: &str) {
         match &self.form {
             Form::Text(page) => print(&page.event(at, what)),
@@ -140,7 +140,7 @@ impl Narrator {
         }
     }
 
-    /// The two timelines, one beside the other.
+    /// Prints the two timelines side by side.
     pub(crate) fn beside(&self, moments: &[StoryMoment]) {
         match &self.form {
             Form::Text(page) => print(&page.beside(moments)),
@@ -171,13 +171,13 @@ impl Narrator {
         }
     }
 
-    /// How all of them ended.
+    /// Prints the results of all stories.
     pub(crate) fn results(&mut self, verdicts: &[(&'static str, bool)]) {
         self.script = "";
         let passed = verdicts.iter().filter(|(_, pass)| *pass).count();
         match &self.form {
             Form::Text(page) => {
-                let text = format!("{passed} of {} came out as promised.", verdicts.len());
+                let text = format!("{passed} of {} stories passed.", verdicts.len());
                 print(&page.results(&text));
             }
             Form::Json => {
@@ -189,18 +189,18 @@ impl Narrator {
         }
     }
 
-    /// What can be looked at now.
+    /// Prints which commands can be tried now.
     pub(crate) fn stay(&self, kubeconfig: &Path) {
         match &self.form {
             Form::Text(page) => print(&page.stay(kubeconfig)),
             Form::Json => self.line(
                 "say",
-                json!({ "text": "everything stays up until a signal" }),
+                json!({ "text": "running until a signal arrives" }),
             ),
         }
     }
 
-    /// Time to read, where somebody does.
+    /// A pause for reading, if a person reads.
     pub(crate) async fn pause(&self, time: Duration) {
         if let Some(speed) = self.speed {
             sleep(time.div_f64(speed)).await;
@@ -221,7 +221,7 @@ impl Narrator {
     }
 }
 
-/// The word for how a story ended.
+/// `PASS` or `FAIL`.
 fn word(pass: bool) -> &'static str {
     match pass {
         true => "PASS",
@@ -229,13 +229,13 @@ fn word(pass: bool) -> &'static str {
     }
 }
 
-/// Nobody may be reading any more; that is no reason to fail.
+/// A closed output is not an error: the reader may have left.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// What is going on while nothing can be shown yet: on a terminal, and nowhere else.
+/// What is being started, on a terminal only.
 #[derive(Debug)]
 pub(crate) struct ProgressLine {
     shown: bool,
@@ -247,7 +247,7 @@ impl ProgressLine {
         Self { shown }
     }
 
-    /// Replaces what was shown before.
+    /// Replaces the previous text.
     pub(crate) fn show(&self, what: &str) {
         if self.shown {
             eprint!("\r\x1b[2K{what} ...");

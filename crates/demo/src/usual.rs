@@ -1,11 +1,11 @@
-//! What the usual way would have made of the very events that happened here. Pure: a small model for
-//! each habit, its parameters beside it, and never a result that was written down before.
+//! What the usual way would have done with the same events. Pure: a small model for each habit with its
+//! parameters, never a stored result.
 
 use std::time::Duration;
 
-/// The retry queue of most controllers: each failure in a row doubles an item's delay.
+/// The retry queue of most controllers: each failure in a row doubles the delay of the item.
 ///
-/// 5 ms and 1,000 s are the defaults of client-go's and so of controller-runtime's queue.
+/// 5 ms and 1,000 s are the defaults of client-go and controller-runtime.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaselineQueue {
     pub(crate) base: Duration,
@@ -21,7 +21,7 @@ impl Default for BaselineQueue {
     }
 }
 
-/// How a write came through.
+/// A write that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BaselineWrite {
     /// Attempts that failed before it.
@@ -37,8 +37,8 @@ impl BaselineQueue {
         delay.map_or(self.most, |delay| delay.min(self.most))
     }
 
-    /// When a write lands after these conflicts in a row: each was an attempt of the item's, and nothing
-    /// wakes it after the last but its own delay.
+    /// When a write succeeds after these conflicts in a row: each was an attempt of the item, and only the
+    /// item's own delay triggers the next one.
     pub(crate) fn lands(self, conflicts: &[Duration]) -> BaselineWrite {
         let failures = u32::try_from(conflicts.len()).unwrap_or(u32::MAX);
         let last = conflicts.last().copied().unwrap_or_default();
@@ -52,7 +52,7 @@ impl BaselineQueue {
         }
     }
 
-    /// When the attempt comes that is made after so many refusals, the first of them at `from`.
+    /// The time of the attempt after this many failures, the first of them at `from`.
     pub(crate) fn after(self, from: Duration, failures: u32) -> BaselineWrite {
         let waits = (1..=failures).map(|failure| self.delay(failure));
         BaselineWrite {
@@ -62,9 +62,9 @@ impl BaselineQueue {
     }
 }
 
-/// An agent that tells how it is reached only with its heartbeat.
+/// An agent that publishes its addresses only with its heartbeat.
 ///
-/// A lease of 1,200 s that is renewed at half its time is what a widely used agent ships with.
+/// A lease of 1,200 s, renewed at half its time, is the default of a widely used agent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaselineHeartbeat {
     pub(crate) lease: Duration,
@@ -79,18 +79,18 @@ impl Default for BaselineHeartbeat {
 }
 
 impl BaselineHeartbeat {
-    /// The first heartbeat after `moment`. Both are counted from the agent's first one.
+    /// The first heartbeat after `moment`. Both count from the agent's first one.
     pub(crate) fn after(self, moment: Duration) -> Duration {
         next(self.lease / 2, moment)
     }
 }
 
-/// A loop that writes its failure into the status of its own object, is woken by that write, and tries
-/// again: whatever wait it had meant to keep, the event comes first.
+/// A loop that writes its failure into the status of its own object, is triggered by that write and tries
+/// again: the event arrives before any backoff ends.
 ///
-/// `echo` is how long a write takes until its watch shows it, measured in this run. An attempt is two
-/// calls of 5 ms, a round trip within a region, and two writes, because the step that failed says so and
-/// then the pass does, in other words.
+/// `echo` is the time from a write to its watch event, measured in this run. An attempt is two calls of
+/// 5 ms, a round trip within a region, and two writes, because the failed step and the whole pass each
+/// write a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaselineLoop {
     pub(crate) echo: Duration,
@@ -109,7 +109,7 @@ impl BaselineLoop {
         }
     }
 
-    /// How many attempts and status writes fit into `time`.
+    /// The number of attempts and status writes in `time`.
     pub(crate) fn within(self, time: Duration) -> (u64, u64) {
         let turn = self.echo * self.writes + self.call * self.calls;
         let attempts = time.as_nanos() / turn.as_nanos().max(1) + 1;
@@ -118,10 +118,10 @@ impl BaselineLoop {
     }
 }
 
-/// A controller that asks the provider at every event of a node, and looks at its gateway every 30 s.
+/// A controller that calls the provider at every node event, and checks its gateway every 30 s.
 ///
-/// 30 s, a grace of 90 s and a bucket of 3,600 that gains one a second are what a controller of this
-/// kind and its provider have by default; a node beats every 10 s.
+/// 30 s, a grace period of 90 s and a bucket of 3,600 that refills at one per second are the defaults of
+/// a controller of this kind and its provider; a node sends a heartbeat every 10 s.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BaselinePoller {
     pub(crate) resync: Duration,
@@ -144,22 +144,22 @@ impl Default for BaselinePoller {
 }
 
 impl BaselinePoller {
-    /// When it wants to move the address of a node that died at `death`, both since it began to look.
+    /// When it moves the address of a node that died at `death`; both count from its start.
     pub(crate) fn wants(self, death: Duration) -> Duration {
         next(self.resync, death) + self.grace
     }
 
-    /// How long a full bucket lasts if each heartbeat of so many nodes costs a call.
+    /// How long a full bucket lasts if each heartbeat of this many nodes costs a call.
     pub(crate) fn empty_after(self, nodes: u32) -> Option<Duration> {
         let net = self.reads_per_second(nodes) - self.refill_per_second;
         (net > 0.0).then(|| Duration::from_secs_f64(self.bucket / net))
     }
 
-    /// How often a move is refused before one of its attempts finds a call, where `others` is the share of the
-    /// time in which the others leave one. Reads that come more often than calls do take each call as it
-    /// comes; only between that and the next read is it there.
+    /// How often a move is rejected before one of its attempts gets a call, where `others` is the share of the
+    /// time in which the other clients leave one. Reads that are more frequent than refills take every call
+    /// at the next read, so that a call is available only until then.
     ///
-    /// Attempts fall anywhere between two calls: they are spread evenly over that time, by the golden ratio.
+    /// Attempts are spread evenly over the time between two calls, by the golden ratio.
     pub(crate) fn refusals(self, nodes: u32, others: f64) -> u32 {
         const GOLDEN: f64 = 0.618_033_988_75;
         let reads = self.reads_per_second(nodes);
@@ -176,7 +176,7 @@ impl BaselinePoller {
     }
 }
 
-/// The first moment after `moment` that is a multiple of `every`.
+/// The first multiple of `every` after `moment`.
 fn next(every: Duration, moment: Duration) -> Duration {
     let passed = moment.as_nanos() / every.as_nanos().max(1);
     every * (u32::try_from(passed).unwrap_or(u32::MAX - 1) + 1)

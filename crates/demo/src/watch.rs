@@ -1,4 +1,4 @@
-//! Looking at one object until it is as expected: on its watch, never by asking again and again.
+//! Waits on the watch of one object until it is as expected, without polling.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// An object that is looked at.
+/// A watched object.
 pub(crate) struct ObjectWatch<K> {
     name: String,
-    /// As it was seen last: it may be as expected already.
+    /// The last version seen: it may already be as expected.
     last: Option<K>,
     seen: BoxStream<'static, Result<Option<K>, watcher::Error>>,
 }
@@ -32,7 +32,7 @@ where
         }
     }
 
-    /// The object as soon as `fits` says so.
+    /// The first version for which `fits` returns true.
     pub(crate) async fn until(
         &mut self,
         limit: Duration,
@@ -48,20 +48,20 @@ where
             let late = || format!("{} was not {what} within {limit:?}", self.name);
             match next.with_context(late)? {
                 Some(Ok(object)) => self.last = object,
-                // The watch is opened anew by itself.
-                Some(Err(error)) => tracing::warn!(%error, "A watch of the demo's"),
-                None => bail!("the watch of {} ended", self.name),
+                // The watcher reconnects by itself.
+                Some(Err(error)) => tracing::warn!(%error, "Demo watch failed; it will reconnect"),
+                None => bail!("the watch of {} closed", self.name),
             }
         }
     }
 }
 
-/// A condition, if it is there.
+/// A condition, if it exists.
 pub(crate) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
     conditions.iter().find(|it| it.type_ == kind)
 }
 
-/// Whether a condition is there and holds.
+/// Whether a condition is True.
 pub(crate) fn holds(conditions: &[Condition], kind: &str) -> bool {
     condition(conditions, kind).is_some_and(|it| it.status == "True")
 }

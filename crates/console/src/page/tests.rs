@@ -1,4 +1,4 @@
-//! What the page shows of fixed values, and what no value can make it do.
+//! The page of fixed values, and what no value can do to it.
 
 use super::*;
 use crate::fixture;
@@ -60,7 +60,7 @@ fn a_hostile_name_or_message_is_text() {
     objects.put("HTTPProxy", vec![tunnel]);
     let main = overview(&of(&objects)).expect("a page");
     let page = document("<script>", main, "/events?of=\"><script>").expect("a page");
-    assert_eq!(page.matches("<script").count(), 1, "only our own");
+    assert_eq!(page.matches("<script").count(), 1, "a script other than ours");
     assert!(!page.contains("<img"));
     assert!(page.contains("&lt;script&gt;alert(2)"));
 }

@@ -1,4 +1,4 @@
-//! How numbers, times and words are put for people. Pure filters of the templates.
+//! Template filters that format numbers, times and names for people. Pure.
 
 use jiff::Timestamp;
 use minijinja::Value;
@@ -24,7 +24,7 @@ pub(super) fn span(seconds: f64) -> String {
     }
 }
 
-/// How long before `now` a moment was, in whole seconds: a page that is read has no use for less.
+/// How long before `now` a moment was, in whole seconds: a reader needs no more.
 pub(super) fn ago(moment: &str, now: &str) -> String {
     let read = |text: &str| text.parse::<Timestamp>().ok();
     match (read(moment), read(now)) {
@@ -33,7 +33,7 @@ pub(super) fn ago(moment: &str, now: &str) -> String {
             seconds @ 1..60 => format!("{seconds} s"),
             #[allow(
                 clippy::cast_precision_loss,
-                reason = "seconds since somebody's birth fit"
+                reason = "seconds of a lifetime fit"
             )]
             seconds => span(seconds as f64),
         },
@@ -41,7 +41,7 @@ pub(super) fn ago(moment: &str, now: &str) -> String {
     }
 }
 
-/// A part of a whole in per cent, inside the picture.
+/// A part of a whole in percent, for widths in a chart.
 pub(super) fn share(part: f64, whole: f64) -> String {
     let share = match whole > 0.0 {
         true => (part / whole * 100.0).clamp(0.0, 100.0),
@@ -50,7 +50,7 @@ pub(super) fn share(part: f64, whole: f64) -> String {
     format!("{share:.2}")
 }
 
-/// `childrenWritten` and `OriginUnreachable` as people write them; an abbreviation stays as it is.
+/// `childrenWritten` and `OriginUnreachable` in plain words; an abbreviation stays as it is.
 pub(super) fn words(name: &str) -> String {
     let signs: Vec<char> = name.chars().collect();
     let mut words = String::new();
@@ -68,18 +68,18 @@ pub(super) fn words(name: &str) -> String {
     words
 }
 
-/// The colour of a stage: the same stage has the same one in every picture, and the last is green.
+/// The style class of a stage: a stage has the same color in every chart, and the last one is green.
 pub(super) fn shade(stage: &str) -> &'static str {
     match &*stage.to_ascii_lowercase().replace(' ', "") {
         "created" | "decided" => "s1",
         "accepted" | "acceptedbytheprovider" => "s2",
         "programmed" => "s4",
-        "proven" | "ready" | "labelled" | "labelsthere" | "ended" => "s5",
+        "proven" | "ready" | "labelled" | "labelsmoved" | "ended" => "s5",
         _ => "s3",
     }
 }
 
-/// How many seconds a timeline's picture shows: to the last stage of one that was proven, else up to now.
+/// How many seconds a timeline's chart covers: up to `proven` if it was reached, else up to now.
 pub(super) fn axis(timeline: &Value, now: &str) -> f64 {
     let attribute = |value: &Value, name: &str| value.get_attr(name).unwrap_or_default();
     let stages: Vec<Value> = match attribute(timeline, "stages").try_iter() {
@@ -106,7 +106,7 @@ pub(super) fn axis(timeline: &Value, now: &str) -> f64 {
     end.max(0.001)
 }
 
-/// A count with its thousands apart.
+/// A count with thousands separators.
 pub(super) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut grouped = String::new();

@@ -1,4 +1,4 @@
-//! What one screen shows of a cluster.
+//! `aplomb status` of several clusters.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ fn tunnel(ready: &str) -> Value {
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy",
         "metadata": { "name": "web", "namespace": "default", "generation": 1 },
         "status": { "observedGeneration": 1, "conditions": [{
-            "type": "Ready", "status": ready, "reason": "ConnectorOffline", "message": "laptop is away",
+            "type": "Ready", "status": ready, "reason": "ConnectorOffline", "message": "laptop is offline",
             "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
         }] },
     })
@@ -84,7 +84,7 @@ fn what_is_not_ready_comes_with_its_reason_and_the_lost_leader_first() {
     );
     let text = texts(&status);
     assert!(text.contains("HTTPProxy/default/web"), "{text}");
-    assert!(text.contains("laptop is away"), "{text}");
+    assert!(text.contains("laptop is offline"), "{text}");
 }
 
 #[test]

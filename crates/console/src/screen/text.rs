@@ -1,4 +1,4 @@
-//! The tables of a status: operators, watches, budgets, queues, objects, and what is not as it should be.
+//! The tables of a status: operators, watches, budgets, queues, objects and findings.
 
 use crate::status::{Finding, LimiterRow, OperatorRow, Overview, QueueRow, WatchRow};
 use crate::table::{human_duration, since};
@@ -6,7 +6,7 @@ use crate::table::{human_duration, since};
 /// Lines of a table, titles first.
 pub type TextSection = Vec<Vec<String>>;
 
-/// The tables that have anything in them.
+/// The tables that are not empty.
 #[must_use]
 pub fn sections(status: &Overview) -> Vec<TextSection> {
     let all = [
@@ -32,7 +32,7 @@ const OPERATORS: &[&str] = &[
     "UPTIME",
     "HEALTH",
 ];
-const WATCHES: &[&str] = &["WATCH", "OPERATOR", "SYNCED", "OBJECTS", "HEARD", "TROUBLE"];
+const WATCHES: &[&str] = &["WATCH", "OPERATOR", "SYNCED", "OBJECTS", "LAST-EVENT", "TROUBLE"];
 const BUDGETS: &[&str] = &[
     "BUDGET",
     "LANE",
@@ -67,7 +67,7 @@ fn section(titles: &[&str], rows: impl Iterator<Item = Vec<String>>) -> TextSect
 }
 
 fn operator(it: &OperatorRow) -> Vec<String> {
-    // An uptime is what only the operator itself knows.
+    // Only the operator itself reports an uptime.
     let asked = it.uptime > 0.0;
     let state = match (it.leading, asked) {
         (true, _) => "leading",
@@ -150,7 +150,7 @@ fn queue(it: &QueueRow) -> Vec<String> {
     ]
 }
 
-/// Each kind of ours with how many are ready, and what was written of it.
+/// Each kind of ours: how many objects are ready, and how many writes were made.
 fn objects(status: &Overview) -> Vec<Vec<String>> {
     let row = |table: &crate::table::ObjectTable| {
         let proof = ["Ready", "Online"];
@@ -198,7 +198,7 @@ fn text(value: Option<&String>) -> String {
     value.map_or("-".to_owned(), Clone::clone)
 }
 
-#[allow(clippy::cast_possible_truncation)] // whole seconds are what is shown
+#[allow(clippy::cast_possible_truncation)] // whole seconds are shown
 fn seconds(seconds: f64) -> String {
     human_duration(seconds as i64)
 }

@@ -1,7 +1,7 @@
-//! Server-sent events: the re-rendered `<main>`, when something changed and once a second.
+//! Server-sent events: the rendered `<main>`, after a change and once a second.
 //!
-//! Each reader renders for itself and only when it has taken what it was sent, so that a slow one costs nothing;
-//! and it rests ten times as long as rendering took, so that many objects cost a tenth of a core at most.
+//! Each reader renders for itself, and only after it has taken the event before, so that a slow one costs
+//! nothing. It rests ten times as long as rendering took, so that rendering uses at most a tenth of a core.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,20 +19,20 @@ use super::trace::TraceSubject;
 use super::{ConsoleState, headers};
 use crate::page;
 
-/// How far apart two events of one page are at least.
+/// Minimum time between two events of one page.
 const APART: Duration = Duration::from_millis(100);
-/// How far apart they are at most: gauges move while no object changes.
+/// Maximum time between them: gauges change even if no object does.
 const TICK: Duration = Duration::from_secs(1);
-/// How many times as long as it took to render one a reader rests.
+/// A reader rests this many times as long as it rendered.
 const REST: u32 = 10;
 
-/// One page that is kept up to date.
+/// One live page.
 struct Reader {
     console: ConsoleState,
-    /// The object it is about; without one it is about everything.
+    /// The object it shows; `None` for the overview.
     subject: Option<TraceSubject>,
     changed: watch::Receiver<u64>,
-    /// Not before this is the next one sent.
+    /// Earliest time of the next event.
     next: Instant,
     _place: OwnedSemaphorePermit,
 }
@@ -40,7 +40,7 @@ struct Reader {
 pub(super) async fn events(State(console): State<ConsoleState>, uri: Uri) -> Response {
     let asked = uri.query().and_then(|it| it.strip_prefix("of="));
     let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
-        let full = "too many pages are live; reload to look\n";
+        let full = "too many live pages; reload to refresh\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers("text/plain"), full).into_response();
     };
     let reader = Reader {
@@ -69,17 +69,17 @@ fn follow(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 impl Reader {
-    /// Until something changed or a second has passed, and not before it is time again.
+    /// Waits for a change or for a second, but never less than the minimum time.
     async fn wait(&mut self, first: bool) {
         if !first {
-            // Whether it changed, the second is over, or nothing can change any more: it is looked at.
+            // After a change, a second or the end of all changes, the page is rendered.
             let _ = timeout(TICK, self.changed.changed()).await;
         }
         sleep_until(self.next).await;
         self.changed.mark_unchanged();
     }
 
-    /// What there is to see now. `None` ends the stream: the page says so and tries again.
+    /// The current page. `None` ends the stream; the script in the page then reconnects.
     fn render(&mut self) -> Option<Event> {
         let begun = Instant::now();
         let main = match &self.subject {

@@ -1,4 +1,4 @@
-//! Where the page's values are read. A board in a program, fixed values in a test. Reads; never waits for a server.
+//! Where the page's values are read: the admin registry of a process, fixed values in tests. Never waits for a server.
 
 use aplomb::admin::{AdminRegistry, DebugState};
 use aplomb::journal::JournalLine;
@@ -9,18 +9,18 @@ use tokio::sync::watch;
 
 use crate::status::ObjectMap;
 
-/// Something that can be looked at.
+/// A source of objects, engine states and journals.
 pub trait DataSources: Send + Sync + 'static {
-    /// Whole objects of our kinds, those that somebody watches.
+    /// Whole objects of our kinds, if they are watched.
     fn objects(&self) -> ObjectMap;
 
     /// The engines, by name.
     fn engines(&self) -> Vec<(String, DebugState)>;
 
-    /// What is remembered of an object, oldest first.
+    /// The journal of an object, oldest first.
     fn journal(&self, object: &ObjectRef) -> Vec<JournalLine>;
 
-    /// Moves when an object has changed.
+    /// Changes whenever an object has changed.
     fn changed(&self) -> watch::Receiver<u64>;
 }
 

@@ -1,4 +1,4 @@
-//! The routes over fixed values: what they answer, what they refuse, and how a live page begins and ends.
+//! The routes over fixed values: their responses, rejected methods, and how a live page begins and ends.
 
 use aplomb::ObjectRef;
 use aplomb::admin;
@@ -54,7 +54,7 @@ async fn ask(method: Method, path: &str) -> Response {
 async fn sent(router: &Router, method: Method, path: &str) -> Response {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Body::empty()).expect("a request");
-    router.clone().oneshot(request).await.expect("an answer")
+    router.clone().oneshot(request).await.expect("a response")
 }
 
 async fn text(response: Response) -> String {
@@ -160,7 +160,7 @@ async fn a_live_page_is_sent_at_once_on_a_change_and_every_second() {
         "{third:?}"
     );
     ends.cancel();
-    assert!(events.next().await.is_none(), "it ends with its server");
+    assert!(events.next().await.is_none(), "the stream ends with its server");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! One object over HTTP: its story as a page and as JSON. The object and its journal are what this process has;
-//! what it does not watch is left to `aplomb trace`, which may ask the API server.
+//! One object over HTTP, as a page and as JSON. Uses only what this process watches;
+//! `aplomb trace` also reads from the API server.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -10,7 +10,7 @@ use super::{ConsoleState, answered, headers};
 use crate::page;
 use crate::status::ObjectName;
 
-/// Which object a page is about, as its address names it.
+/// The object that a page shows, as its path names it.
 #[derive(Clone, Debug)]
 pub(super) struct TraceSubject {
     pub(super) kind: String,
@@ -46,7 +46,7 @@ pub(super) async fn trace(
     };
     let subject = TraceSubject::parse(path);
     let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
-        let nothing = format!("{path} is not there, or is not watched by this process\n");
+        let nothing = format!("{path} does not exist or is not watched by this process\n");
         let kind = headers("text/plain; charset=utf-8");
         return (StatusCode::NOT_FOUND, kind, nothing).into_response();
     };

@@ -1,6 +1,6 @@
-//! Provisioners and workspace proxies of Coder: which key, how old, who uses it.
+//! Provisioners and workspace proxies of Coder: which key is in use, its age, and its users.
 //!
-//! A key here is its name and its age. What it opens is in a Secret that nothing here reads.
+//! A key here is a name and an age. Its value is in a Secret that is not read here.
 
 use aplomb_api::coder::{
     CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, RotationStatus,
@@ -16,54 +16,54 @@ use crate::light::HealthColor;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
-    /// The server.
+    /// The URL of the server.
     pub server: Option<String>,
     /// The key in use.
     pub key: Option<KeyRow>,
-    /// The name of the key that is about to be made.
+    /// The name of the key that is being created.
     pub pending: Option<String>,
-    /// Keys that go once nobody uses them.
+    /// Old keys that are deleted once no daemon uses them.
     pub retiring: Vec<KeyRow>,
-    /// Daemons that the server sees, of those that are wanted: `2/3`.
+    /// Connected daemons of the desired number: `2/3`.
     pub daemons: Option<String>,
-    /// How often its key was replaced.
+    /// How many times its key was rotated.
     pub rotations: u32,
-    /// When it last was.
+    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
-    /// Why it last was.
+    /// Why it was last rotated.
     pub rotated_because: Option<String>,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls with its rate limit.
     pub rate_limited: Option<ThrottleRow>,
 }
 
-/// A key, by its name.
+/// A key, without its value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyRow {
     /// Its name at the server.
     pub name: String,
-    /// Since when it is in use, or going.
+    /// When it was put into use, or when its retirement began.
     pub since: Timestamp,
 }
 
-/// A server refuses for its rate limit.
+/// A server that rejects calls with its rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThrottleRow {
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// Which call it refused.
+    /// The call that was rejected.
     pub endpoint: String,
-    /// Nothing is sent before this.
+    /// No call is sent before this time.
     pub not_before: Timestamp,
 }
 
@@ -71,28 +71,28 @@ pub struct ThrottleRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
-    /// The server.
+    /// The URL of the server.
     pub server: Option<String>,
     /// Its name at the server.
     pub proxy_name: Option<String>,
-    /// Whether the server knows it.
+    /// Whether it is registered at the server.
     pub registered: bool,
     /// How many pods are ready.
     pub ready_replicas: i32,
-    /// How often its token was replaced.
+    /// How many times its token was rotated.
     pub rotations: u32,
-    /// When it last was.
+    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls with its rate limit.
     pub rate_limited: Option<ThrottleRow>,
 }
 

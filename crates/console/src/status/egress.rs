@@ -1,4 +1,4 @@
-//! Floating IPs: which node has each, who could take it, and how the last move went.
+//! Floating IPs: the node that has each, the candidates, and the last move.
 
 use aplomb_api::DurationString;
 use aplomb_api::egress::{self as api, StableEgressStatus};
@@ -14,32 +14,32 @@ use crate::light::HealthColor;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EgressRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
     /// The address.
     pub ip: Option<String>,
     /// The node that has it.
     pub active_node: Option<String>,
-    /// The nodes that are spoken of: the active one, those in trouble, those of the last move.
+    /// The active node, unhealthy nodes, and the nodes of the last move.
     pub nodes: Vec<NodeRow>,
     /// How many nodes are candidates.
     pub candidates: u32,
-    /// How many of them could take it now.
+    /// How many candidates could take the address now.
     pub candidates_ready: u32,
-    /// The last move, or the one that is under way.
+    /// The last move, or the one in progress.
     pub last_move: Option<MoveRow>,
-    /// What the provider said is left of its rate limit.
+    /// The remaining rate limit, as the provider reported it.
     pub budget: Option<BudgetRow>,
 }
 
-/// A node that a floating IP has, had, or is leaving.
+/// A node that has, had or loses a floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeRow {
@@ -47,9 +47,9 @@ pub struct NodeRow {
     pub name: String,
     /// Whether it has the address.
     pub active: bool,
-    /// What is wrong with it, if anything is.
+    /// Why it is suspect, if it is.
     pub suspicion: Option<String>,
-    /// Since when.
+    /// When that began.
     pub since: Option<Timestamp>,
 }
 
@@ -57,33 +57,33 @@ pub struct NodeRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MoveRow {
-    /// From which node, if it was one.
+    /// The node that had the address, if it was a node.
     pub from: Option<String>,
-    /// To which.
+    /// The node that gets it.
     pub to: String,
-    /// Why.
+    /// The cause of the move.
     pub cause: String,
-    /// Whether it is still under way.
+    /// Whether it is still in progress.
     pub under_way: bool,
-    /// Whether it took longer than was allowed.
+    /// Whether it takes longer than its deadline.
     pub overdue: bool,
-    /// When the need was first seen.
+    /// When the cause was detected.
     pub detected: Timestamp,
-    /// When it was over.
+    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// The stages that are over, on an axis that begins when the need was first seen.
+    /// The stages that are complete, on an axis that begins at `detected`.
     pub stages: Vec<StageRow>,
     /// How long no node had the labels, in seconds.
     pub unlabelled: Option<f64>,
 }
 
-/// What is left of a rate limit.
+/// The remaining part of a rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetRow {
-    /// Calls an hour.
+    /// Calls per hour.
     pub limit: u32,
-    /// What was left when the level last changed.
+    /// Calls left when the level last changed.
     pub remaining: u32,
     /// `Plenty`, `Low` or `Reserve`.
     pub level: String,

@@ -1,7 +1,7 @@
-//! What is not as it should be and why: the first thing that somebody who is called wants to read.
+//! Problems and their reasons: the first page to read during an incident.
 //!
-//! Pure. An object that does not work is always in it, and one that works only where something threatens
-//! it. Nothing here is milder than the alert that fires for it: `docs/console.md` has them side by side.
+//! Pure. An object that does not work is always listed; one that works is listed if something threatens
+//! it. No finding is milder than the alert for the same problem: `docs/console.md` compares them.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -11,22 +11,22 @@ use super::objects::{ObjectMap, ObjectName, condition, text};
 use super::{LimiterRow, Overview};
 use crate::light::HealthColor;
 
-/// How bad something is. The order is the order of the list.
+/// Severity. The order is the order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FindingSeverity {
-    /// It does not work and will not by itself.
+    /// It does not work and will not recover by itself.
     Error,
-    /// It does not work yet, not as fast as it could, or not for much longer. Or the owner of a tunnel
-    /// has something to do, and the platform has not.
+    /// It does not work yet, is slow, or is about to fail. Or the owner of a tunnel has something to do,
+    /// not the platform.
     #[default]
     Warning,
-    /// As somebody asked for: no reason to look into it.
+    /// Intended, such as a stopped agent: nothing to investigate.
     Notice,
 }
 
 impl FindingSeverity {
-    /// The word for it.
+    /// The severity in lower case.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -37,29 +37,29 @@ impl FindingSeverity {
     }
 }
 
-/// One thing that is not as it should be.
+/// One problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: FindingSeverity,
-    /// The kind of the object, or `OperatorRow`, `LimiterRow`, `QueueRow`.
+    /// The kind of the object, or `Operator`, `Budget`, `Queue`.
     pub kind: String,
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// A word for programs.
+    /// A reason for programs, in CamelCase.
     pub reason: String,
-    /// A sentence for people.
+    /// A message for people.
     pub message: String,
-    /// Since when, where that is known.
+    /// When it began, if that is known.
     pub since: Option<Timestamp>,
 }
 
-/// Kinds that have no lamp: what they say of themselves is another's business.
+/// Kinds without a health color: their problems show on the objects that they belong to.
 const WITHOUT: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"];
 
-/// Everything that is not as it should be, worst first.
+/// All problems, worst first.
 #[must_use]
 pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
     let mut found = of_process(status);
@@ -82,7 +82,7 @@ pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
 fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (proof, well) = match kind {
         "Connector" if !online(object) => ("Online", false),
-        // Its agent runs, but its class is missing or has a relay that is not a URL.
+        // Its agent runs, but its class does not exist or has a relay that is not a URL.
         "Connector" => ("Ready", !refused(object)),
         _ => ("Ready", HealthColor::of(object) == HealthColor::Green),
     };
@@ -94,12 +94,12 @@ fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (reason, message) = match said {
         _ if going => ("Deleting".to_owned(), "it is being deleted".to_owned()),
         Some(said) if said["status"] == "True" => {
-            let message = "what was proven is not about the newest spec";
+            let message = "proven for an older spec only";
             ("Outdated".to_owned(), message.to_owned())
         }
         Some(said) => (text(&said["reason"]), text(&said["message"])),
         None => {
-            let message = "nobody has looked at it yet: is its operator running?";
+            let message = "not observed yet; check that its operator is running";
             ("NotObserved".to_owned(), message.to_owned())
         }
     };
@@ -133,17 +133,17 @@ fn lasts(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool 
     since.is_some_and(|since| at.duration_since(since) >= long)
 }
 
-/// Whether the agent behind it was stopped on purpose. The tunnel repeats what its Connector says.
+/// Whether its agent was stopped on purpose. A tunnel repeats the reason of its Connector.
 fn released(object: &Value, said: &str) -> bool {
     let said = condition(object, said);
     said.is_some_and(|it| it["status"] == "False" && it["reason"] == "Released")
 }
 
-/// What a reason of an HTTPProxy begins with where its agent, origin, hostname or certificate is at fault,
-/// and not the platform. `TunnelNotProven` leaves out the same.
+/// Prefixes of HTTPProxy reasons that blame the agent, origin, hostname or certificate, not the platform.
+/// The alert `TunnelNotProven` excludes the same.
 const OF_TENANTS: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
 
-/// The reasons of the Coder kinds for which there is a warning and no more: `CoderKeyNotReady`,
+/// Reasons of the Coder kinds that only have alerts of severity warning: `CoderKeyNotReady`,
 /// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
 const OF_CODER: [&str; 24] = [
     "ProvisionerKeyFailed",
@@ -172,7 +172,7 @@ const OF_CODER: [&str; 24] = [
     "WaitingForBudget",
 ];
 
-/// Whether nothing but a person, or time, helps an object of this kind with this reason.
+/// Whether only a person, or time, can resolve this reason for this kind.
 fn waits_for_a_person(kind: &str, reason: &str) -> bool {
     match kind {
         "Connector" => reason != "NotObserved",
@@ -182,7 +182,7 @@ fn waits_for_a_person(kind: &str, reason: &str) -> bool {
     }
 }
 
-/// How long something of this kind may be on its way before its alert fires.
+/// How long an object of this kind may be progressing before its alert fires.
 fn patience(kind: &str) -> SignedDuration {
     SignedDuration::from_mins(match kind {
         "CoderProvisioner" => 15,
@@ -191,7 +191,7 @@ fn patience(kind: &str) -> SignedDuration {
     })
 }
 
-/// What threatens an object that may well be Ready.
+/// Problems that may threaten an object while it is Ready.
 fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let finding = |(severity, reason, message, since): Threat| Finding {
         severity,
@@ -208,7 +208,7 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let limited = object["status"]["rateLimited"]["since"].as_str();
     let limited = limited.and_then(|it| it.parse().ok());
     if lasts(limited, SignedDuration::from_mins(30), at) {
-        let message = "the server has been refusing calls for its rate limit".to_owned();
+        let message = "the server rejects calls with its rate limit".to_owned();
         told.push((
             FindingSeverity::Warning,
             "RateLimited".to_owned(),
@@ -216,7 +216,7 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
             limited,
         ));
     }
-    // Ready stays as it was last proven, and says nothing of a refusal.
+    // Ready keeps its last proven value, so a rejected call does not show in it.
     let refused = condition(object, "Reconciling");
     let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
     told.extend(refused.map(|it| {
@@ -245,19 +245,19 @@ fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
         })
         .collect();
     if status["budget"]["level"] == "Reserve" {
-        let message = "the provider's rate limit is nearly used up: what is left is kept for moves";
+        let message = "the provider's rate limit is nearly used up; the rest is reserved for moves";
         let reason = "BudgetReserve".to_owned();
         told.push((FindingSeverity::Warning, reason, message.to_owned(), None));
     }
     if status["move"]["overdue"] == true {
-        let message = format!("the move to {} takes too long", text(&status["move"]["to"]));
+        let message = format!("the move to {} exceeded its deadline", text(&status["move"]["to"]));
         let reason = "MoveDeadlineExceeded".to_owned();
         told.push((FindingSeverity::Error, reason, message, None));
     }
     told
 }
 
-/// How bad a condition of a StableEgress beside Ready is, if it is bad.
+/// The severity of a StableEgress condition other than Ready, if it reports a problem.
 fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     let word = |field: &str| condition[field].as_str().unwrap_or_default();
     match (word("type"), word("status"), word("reason")) {
@@ -265,7 +265,7 @@ fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
         ("Redundant" | "ProviderReachable" | "LabelsConsistent" | "Fenced", "False", _) => {
             Some(FindingSeverity::Warning)
         }
-        // It may have been forgotten.
+        // A hold this old may have been forgotten.
         ("Held", "True", _) if lasts(since(condition), SignedDuration::from_hours(24), at) => {
             Some(FindingSeverity::Warning)
         }
@@ -282,8 +282,8 @@ fn online(object: &Value) -> bool {
     condition(object, "Online").is_some_and(|it| it["status"] == "True")
 }
 
-/// Less than a tenth is left, or no more than the reserve. A budget that fills within minutes is paced by
-/// being emptied: that is no news.
+/// Whether less than a tenth is left, or no more than the reserve. A limit that refills within minutes is
+/// often empty in normal use, so it is left out.
 fn is_nearly_empty(budget: &LimiterRow) -> bool {
     const SLOW: f64 = 600.0;
     let Some(capacity) = budget.capacity.filter(|it| *it > 0.0) else {
@@ -319,12 +319,12 @@ fn of_process(status: &Overview) -> Vec<Finding> {
     });
     let budgets = status.budgets.iter().filter_map(|budget| {
         let (reason, message) = match budget.closed_for_seconds {
-            Some(left) => ("Closed", format!("no call is allowed for {left:.0} s")),
+            Some(left) => ("Closed", format!("no calls are allowed for {left:.0} s")),
             None if is_nearly_empty(budget) => {
                 let left = budget.available;
                 (
                     "Low",
-                    format!("{left:.0} calls are left, some kept for what cannot wait"),
+                    format!("{left:.0} calls left, some reserved for urgent calls"),
                 )
             }
             None => return None,
@@ -336,7 +336,7 @@ fn of_process(status: &Overview) -> Vec<Finding> {
         let quarantined = queue.quarantined.iter();
         quarantined.map(|key| {
             let message =
-                format!("{key} keeps failing by a defect and is not run until its spec changes");
+                format!("reconcile of {key} keeps failing; stopped until its spec changes");
             finding(
                 FindingSeverity::Error,
                 "Queue",

@@ -1,4 +1,4 @@
-//! The objects that a status is made from, and how they are named. Reads; never invents.
+//! The objects that an overview is made from, and their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
-    /// The namespace; none for a cluster-scoped kind.
+    /// The namespace; `None` for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name.
@@ -20,7 +20,7 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// Of an object that was read as JSON.
+    /// The name of an object that was read as JSON.
     #[must_use]
     pub fn of(object: &Value) -> Self {
         let meta = &object["metadata"];
@@ -49,23 +49,23 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Whole objects as JSON, by kind. A kind that nobody watches is not in it.
+/// Whole objects as JSON, by kind. A kind that is not watched is missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectMap(BTreeMap<String, Vec<Value>>);
 
 impl ObjectMap {
-    /// Puts all objects of `kind` in.
+    /// Adds all objects of `kind`.
     pub fn put(&mut self, kind: &str, objects: Vec<Value>) {
         self.0.insert(kind.to_owned(), objects);
     }
 
-    /// The objects of `kind`.
+    /// The objects of `kind`; empty if it is not watched.
     #[must_use]
     pub fn of(&self, kind: &str) -> &[Value] {
         self.known(kind).unwrap_or_default()
     }
 
-    /// The same, or nothing where nobody watches it.
+    /// The objects of `kind`; `None` if it is not watched.
     pub(crate) fn known(&self, kind: &str) -> Option<&[Value]> {
         self.0.get(kind).map(Vec::as_slice)
     }
@@ -76,24 +76,24 @@ impl ObjectMap {
         self.of(kind).iter().find(|it| ObjectName::of(it) == *name)
     }
 
-    /// Every kind that is known, with its objects.
+    /// Every watched kind, with its objects.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &[Value])> {
         self.0.iter().map(|(kind, all)| (&**kind, &**all))
     }
 }
 
-/// The status of an object as its type has it; an empty one where it does not fit.
+/// The status of an object as its type; the default one if it cannot be parsed.
 pub(super) fn status<T: DeserializeOwned + Default>(object: &Value) -> T {
     T::deserialize(&object["status"]).unwrap_or_default()
 }
 
-/// Status, reason and message of a condition.
+/// The condition of this type.
 pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|it| it["type"] == kind)
 }
 
-/// Since when it exists.
+/// When the object was created.
 pub(super) fn created(object: &Value) -> Option<Timestamp> {
     object["metadata"]["creationTimestamp"]
         .as_str()?

@@ -1,4 +1,4 @@
-//! What a status says of fixed inputs.
+//! The overview of fixed inputs.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ fn found(kind: &str, object: Value) -> Vec<(FindingSeverity, String)> {
     findings.map(|it| (it.severity, it.reason)).collect()
 }
 
-/// An object of generation 1 with these conditions, which have been so for two minutes.
+/// An object of generation 1 with these conditions, unchanged for two minutes.
 fn with(conditions: &[(&str, &str, &str)]) -> Value {
     let conditions = conditions
         .iter()
@@ -292,7 +292,7 @@ fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
         one("CoderWorkspaceProxy", "Unhealthy"),
         FindingSeverity::Error
     );
-    // As spec.replicas asks.
+    // As spec.replicas requests.
     let none = one("CoderWorkspaceProxy", "ScaledToZero");
     assert_eq!(none, FindingSeverity::Notice);
     let mut limited = with(&[READY]);
@@ -320,7 +320,7 @@ fn a_budget_of_an_hour_is_found_when_little_is_left() {
     };
     assert!(low(1.0, 3600.0, 360.0) && low(1.0, 3600.0, 0.0));
     assert!(!low(1.0, 3600.0, 361.0));
-    assert!(!low(20.0, 100.0, 0.0), "it is full again in seconds");
+    assert!(!low(20.0, 100.0, 0.0), "a limit that refills in seconds is not low");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn an_operator_that_is_not_well_is_found() {
     });
     assert_eq!(status.findings[0].kind, "Operator");
     assert!(status.findings[0].message.contains("not synced"));
-    assert!(status.tables.is_empty(), "nobody watches any kind");
+    assert!(status.tables.is_empty(), "no kind is watched");
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn a_proof_of_an_older_spec_is_a_finding() {
 fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
     let message =
         "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
-    // Whether it was ever proven or not.
+    // Whether or not it was ever proven.
     for proven in [true, false] {
         let mut hidden = fixture::proven("api");
         let ready = hidden["status"]["conditions"]
@@ -487,7 +487,7 @@ fn reasons_for_which_no_alert_or_a_warning_fires_are_no_errors() {
         let (_, reasons) = expr.split_once(matcher).expect("it names reasons");
         let (reasons, _) = reasons.split_once('"').expect("they end");
         for reason in reasons.split('|') {
-            // A pattern stands for the reasons that begin so.
+            // A pattern covers the reasons with this prefix.
             let reason = reason.replace("OperatorTokenSecret.*", "OperatorTokenSecretRefMissing");
             let object = with(&[("Ready", "False", &reason.replace(".*", "Whatever"))]);
             assert_eq!(

@@ -1,8 +1,8 @@
-//! How long ago, as kubectl says it: two units at most, coarser as it grows.
+//! Ages as kubectl prints them: at most two units, coarser with age.
 
 use jiff::Timestamp;
 
-/// How long before `at` the time written in `then` was.
+/// The age, at `at`, of the time written in `then`.
 pub(super) fn written(then: &str, at: Timestamp) -> String {
     match then.parse::<Timestamp>() {
         Ok(then) => since(then, at),
@@ -11,7 +11,7 @@ pub(super) fn written(then: &str, at: Timestamp) -> String {
     }
 }
 
-/// How long before `at` something was.
+/// The age of a time, at `at`.
 #[must_use]
 pub fn since(then: Timestamp, at: Timestamp) -> String {
     human_duration(at.duration_since(then).as_secs())

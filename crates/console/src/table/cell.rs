@@ -1,11 +1,11 @@
-//! One value of an object as the server prints it in a column of a type.
+//! One value of an object, printed as the API server prints a column of its type.
 
 use jiff::Timestamp;
 use serde_json::{Number, Value};
 
 use super::age;
 
-/// What is printed; empty where the type and the value do not go together.
+/// The printed text; empty if the value does not fit the type.
 pub(super) fn text(type_: &str, value: &Value, at: Timestamp) -> String {
     match (type_, value) {
         ("string", Value::String(text)) => one_line(text),
@@ -19,7 +19,7 @@ pub(super) fn text(type_: &str, value: &Value, at: Timestamp) -> String {
     }
 }
 
-/// kubectl cuts a text at its first line end, and says so.
+/// Cut at the first line end and marked, as kubectl does.
 fn one_line(text: &str) -> String {
     match text.find(['\n', '\r', '\u{c}']) {
         Some(end) => format!("{}...", &text[..end]),
@@ -27,7 +27,7 @@ fn one_line(text: &str) -> String {
     }
 }
 
-#[allow(clippy::cast_possible_truncation)] // the server truncates floats in integer columns
+#[allow(clippy::cast_possible_truncation)] // the API server truncates floats in integer columns
 fn whole(number: &Number) -> i64 {
     number
         .as_i64()

@@ -1,10 +1,10 @@
-//! The part of JSONPath that columns are written in: `.a.b`, `[0]` and `[?(@.type=='Ready')]`.
+//! The part of JSONPath that our columns use: `.a.b`, `[0]` and `[?(@.type=='Ready')]`.
 //!
-//! Not the whole language: a definition of ours that needs more fails the test that reads them all.
+//! A column that needs more of the language fails the test that parses all columns.
 
 use serde_json::Value;
 
-/// Where a column's value is in an object.
+/// The path of a column's value in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ColumnPath(Vec<Step>);
 
@@ -12,7 +12,7 @@ pub(super) struct ColumnPath(Vec<Step>);
 enum Step {
     Key(String),
     Index(usize),
-    /// Elements whose member is this text.
+    /// The elements with this text in a field.
     Where {
         member: String,
         is: String,
@@ -20,7 +20,7 @@ enum Step {
 }
 
 impl ColumnPath {
-    /// Reads a path; `None` if it is written in more than is understood here.
+    /// Parses a path; `None` if it uses an unsupported part of the language.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text;

@@ -1,4 +1,4 @@
-//! Every kind of ours as a table.
+//! Every kind of ours, printed as a table.
 
 use serde_json::json;
 

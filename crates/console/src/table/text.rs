@@ -1,27 +1,27 @@
-//! Tables as text, as kubectl lays them out: columns three spaces apart and at least six wide, which keep the width
-//! they once had while rows are streamed.
+//! Tables as text, laid out as kubectl does: columns three spaces apart and at least six wide. While rows are
+//! streamed, a column keeps its width.
 
 use super::{ObjectTable, TableColumn, TableRow};
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 3;
-/// A column is no narrower, its gap included.
+/// Minimum width of a column, including its gap.
 const NARROWEST: usize = 6;
 
-/// What is shown of a table.
+/// How a table is printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableStyle {
-    /// Columns of a priority above zero too.
+    /// Also print columns with a priority above zero.
     pub wide: bool,
-    /// A first column with the namespace.
+    /// Print the namespace as the first column.
     pub namespaces: bool,
-    /// No titles.
+    /// Print no titles.
     pub no_headers: bool,
-    /// What stands before each name, `stableegress.aplomb.dev/` for one.
+    /// The prefix of each name, such as `stableegress.aplomb.dev/`.
     pub prefix: String,
 }
 
-/// Widths of columns, remembered from one text to the next.
+/// Widths of columns, kept from one call to the next.
 #[derive(Clone, Debug, Default)]
 pub struct TableLayout {
     widths: Vec<usize>,
@@ -34,7 +34,7 @@ impl ObjectTable {
         TableLayout::default().text(&self.lines(style))
     }
 
-    /// The texts of the shown columns, titles first.
+    /// The cells of the printed columns, titles first.
     #[must_use]
     pub fn lines(&self, style: &TableStyle) -> Vec<Vec<String>> {
         let namespaces = style.namespaces && self.namespaced;
@@ -73,12 +73,12 @@ fn shows(column: &TableColumn, style: &TableStyle) -> bool {
 }
 
 impl TableLayout {
-    /// Lines of equal length as columns, no narrower than any before.
+    /// Lines of equal length as columns, never narrower than before.
     pub fn text(&mut self, lines: &[Vec<String>]) -> String {
         self.painted(lines, |_, _, cell| cell.to_owned())
     }
 
-    /// The same, where `paint` colours the cell of a line and a column; colours take no room.
+    /// The same, where `paint` colors the cell of a line and a column; color codes do not count as width.
     pub fn painted(
         &mut self,
         lines: &[Vec<String>],

@@ -1,4 +1,4 @@
-//! Who did what when: one list out of the journal, the object's record of its writers, its conditions and its Events.
+//! Who did what when: the journal, managedFields, conditions and Events of an object in one list.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,30 +7,30 @@ use serde_json::Value;
 use super::note::{JournalNote, NoteKind};
 use super::{text_at, time_at};
 
-/// Something that happened.
+/// One event in the life of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceMoment {
-    /// When; for a repeated one, when first.
+    /// When it happened; for a repeated one, the first time.
     pub at: Timestamp,
-    /// When last, if it happened several times.
+    /// The last time, if it was repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// How often.
+    /// How many times it happened.
     pub times: u64,
     /// Who did it: a field manager, a controller, or the operator itself.
     pub who: String,
-    /// What was done.
+    /// What happened.
     pub what: String,
-    /// Where this is known from.
+    /// The source of this fact.
     pub from: MomentSource,
 }
 
-/// Where something is known from.
+/// The source of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MomentSource {
-    /// The object's own record of its last writers, to the second.
+    /// managedFields: the last write of each manager, to the second.
     ManagedFields,
     /// A condition of the object, to the second.
     Condition,
@@ -41,7 +41,7 @@ pub enum MomentSource {
 }
 
 impl MomentSource {
-    /// As tables say it.
+    /// The source, as printed in tables.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl MomentSource {
         }
     }
 
-    /// Whether its times are to the second only.
+    /// Whether its times are exact to the second only.
     pub(super) fn is_coarse(self) -> bool {
         matches!(self, Self::ManagedFields | Self::Condition)
     }
@@ -104,7 +104,7 @@ fn writers(object: &Value) -> Vec<TraceMoment> {
     created.into_iter().chain(wrote).collect()
 }
 
-/// The parts of an object that a manager wrote: `spec`, `metadata.labels`.
+/// The fields that a manager wrote: `spec`, `metadata.labels`.
 fn fields(entry: &Value) -> String {
     let mut parts = Vec::new();
     let top = entry.pointer("/fieldsV1").and_then(Value::as_object);
@@ -119,12 +119,12 @@ fn fields(entry: &Value) -> String {
         }
     }
     match parts.is_empty() {
-        true => "nothing that is left".to_owned(),
+        true => "no remaining fields".to_owned(),
         false => parts.join(", "),
     }
 }
 
-/// Each condition's last change, unless the journal has it.
+/// The last transition of each condition, unless the journal has it.
 fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
     let known = |type_: &str, status: &str| {
         notes.iter().any(|note| {
@@ -190,12 +190,12 @@ fn event(event: &Value) -> Option<TraceMoment> {
 fn told(note: &JournalNote) -> TraceMoment {
     let (who, what) = match &note.what {
         NoteKind::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
-        NoteKind::Started => ("operator", "looked at it".to_owned()),
-        NoteKind::Ended(verdict) => ("operator", format!("ended: {verdict}")),
+        NoteKind::Started => ("operator", "reconcile started".to_owned()),
+        NoteKind::Ended(verdict) => ("operator", format!("reconcile ended: {verdict}")),
         NoteKind::Pushback { class, message } => ("API server", format!("{class}: {message}")),
         NoteKind::Conflict { object, winner } => (
             winner.as_deref().unwrap_or("somebody"),
-            format!("was first to write {object}"),
+            format!("wrote {object} first"),
         ),
         NoteKind::Wrote {
             verb,
@@ -204,7 +204,7 @@ fn told(note: &JournalNote) -> TraceMoment {
         } => ("operator", wrote(verb, object, version.as_deref())),
         NoteKind::Stale { verb, object } => (
             "operator",
-            format!("{verb} of {object} ended after the lease was lost"),
+            format!("{verb} of {object} finished after the lease was lost"),
         ),
         NoteKind::Condition {
             condition,
@@ -222,6 +222,6 @@ fn told(note: &JournalNote) -> TraceMoment {
 fn wrote(verb: &str, object: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("wrote {object} ({verb}), version {version}"),
-        None => format!("left {object} as it was ({verb})"),
+        None => format!("{object} unchanged ({verb})"),
     }
 }

@@ -1,39 +1,39 @@
-//! What belongs to an object: what it owns, and what it names. Says where to look; whoever has a client looks.
+//! The objects that belong to an object: those it owns and those it names. Returns queries; the caller reads.
 
 use serde_json::Value;
 
 use super::text_at;
 
-/// Something to look for.
+/// A query for related objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelativeQuery {
     /// `v1`, `apps/v1`.
     pub api_version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// As the server's paths name it.
+    /// The plural, as in the server's paths.
     pub plural: &'static str,
-    /// Where; `None` in a kind without namespaces.
+    /// The namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// Which of them.
+    /// Which objects of the kind.
     pub by: RelativeFilter,
-    /// What it is to the object.
+    /// Their role for the object.
     pub role: &'static str,
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RelativeFilter {
-    /// The one of this name.
+    /// The object with this name.
     Name(String),
-    /// Those whose owner has this UID.
+    /// Objects with an owner of this UID.
     Owner(String),
-    /// Those whose text at a pointer is this.
+    /// Objects with this text at a JSON pointer.
     Field(&'static str, String),
 }
 
 impl RelativeFilter {
-    /// Whether an object is meant.
+    /// Whether an object matches.
     #[must_use]
     pub fn means(&self, object: &Value) -> bool {
         match self {
@@ -50,10 +50,10 @@ impl RelativeFilter {
     }
 }
 
-/// Something that belongs to an object.
+/// An object that belongs to another one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Relative {
-    /// The UID of the object that it belongs to.
+    /// The UID of the object it belongs to.
     pub of: String,
     /// Its kind.
     pub kind: String,
@@ -61,15 +61,15 @@ pub struct Relative {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What it is to the object.
+    /// Its role for that object.
     pub role: String,
-    /// Whether it exists, if that is known.
+    /// Whether it exists; `None` if that is not known.
     pub exists: Option<bool>,
-    /// What could be read of it.
+    /// The object, if it could be read.
     pub object: Option<Value>,
 }
 
-/// Where to look for what belongs to `object`.
+/// The queries for everything that belongs to `object`.
 #[must_use]
 pub fn looks(object: &Value) -> Vec<RelativeQuery> {
     let namespace = Some(text_at(object, "/metadata/namespace").to_owned());
@@ -107,7 +107,7 @@ pub fn looks(object: &Value) -> Vec<RelativeQuery> {
     }
 }
 
-/// The Lease of a Connector: the one its status names, or the one of its own name.
+/// The Lease of a Connector: the one in its status, or the one with its name.
 fn heartbeat(connector: &Value, namespace: Option<String>) -> RelativeQuery {
     let said = text_at(connector, "/status/leaseRef/name");
     let name = if said.is_empty() {
@@ -119,7 +119,7 @@ fn heartbeat(connector: &Value, namespace: Option<String>) -> RelativeQuery {
     named(lease, namespace, name, "its heartbeat")
 }
 
-/// The Secrets an object of coder's reads tokens from.
+/// The Secrets that an object of Coder reads tokens from.
 fn tokens(object: &Value, namespace: Option<&String>) -> Vec<RelativeQuery> {
     let places = [
         "/spec/server/tokenSecretRef/name",
@@ -128,7 +128,7 @@ fn tokens(object: &Value, namespace: Option<&String>) -> Vec<RelativeQuery> {
     let names = places.map(|at| text_at(object, at)).into_iter();
     names
         .filter(|name| !name.is_empty())
-        .map(|name| named(SECRET, namespace.cloned(), name, "token of the server"))
+        .map(|name| named(SECRET, namespace.cloned(), name, "token for the server"))
         .collect()
 }
 
@@ -194,13 +194,13 @@ fn connectors(object: &Value, namespace: Option<&str>) -> Vec<RelativeQuery> {
     names.iter().map(look).collect()
 }
 
-/// Where the floating IP is, where it was, and where it goes.
+/// The current, previous and next node of the floating IP.
 fn nodes(object: &Value) -> Vec<RelativeQuery> {
     let known = [
         ("/status/activeNode", "gateway"),
-        ("/status/moving/to", "next gateway"),
-        ("/status/lastMove/to", "gateway since the last move"),
-        ("/status/lastMove/from", "gateway before"),
+        ("/status/moving/to", "target of the move"),
+        ("/status/lastMove/to", "target of the last move"),
+        ("/status/lastMove/from", "source of the last move"),
     ];
     let mut all: Vec<RelativeQuery> = Vec::new();
     for (pointer, role) in known {

@@ -1,5 +1,5 @@
-//! The stages an object went through, how long each took, and what was in its way. Each kind writes its own down in
-//! its status; the pushback comes from the journal and is counted in the gap in which it was met.
+//! The stages of an object, how long each took, and the pushback in between. Each kind records its stages in its
+//! status; the pushback comes from the journal and is counted in the gap in which it was met.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,31 @@ use super::{text_at, time_at};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceStage {
-    /// What was reached.
+    /// What was reached, such as `Programmed`.
     pub name: String,
-    /// When; `None` if it is not reached yet.
+    /// When it was reached; `None` if it is not reached yet.
     pub at: Option<Timestamp>,
-    /// Since the stage before, in milliseconds.
+    /// Milliseconds since the previous stage.
     pub gap_ms: Option<i64>,
-    /// Since the first stage, in milliseconds.
+    /// Milliseconds since the first stage.
     pub after_ms: Option<i64>,
-    /// Writes that lost to another writer since the stage before.
+    /// Writes rejected with a conflict since the previous stage.
     pub conflicts: u64,
-    /// Who was first, as far as it is known.
+    /// The writers that were first, as far as known.
     pub won_by: Vec<ConflictWinner>,
-    /// Other pushback since the stage before, by its class.
+    /// Other pushback since the previous stage, by class.
     pub pushback: BTreeMap<String, u64>,
 }
 
-/// Who was first, and how often.
+/// A writer that was first, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConflictWinner {
-    /// The field manager; `None` where the object did not tell.
+    /// The field manager; `None` if the object does not show it.
     pub manager: Option<String>,
-    /// On which object.
+    /// The object it wrote.
     pub object: String,
-    /// How often.
+    /// How many times.
     pub times: u64,
 }
 
@@ -62,7 +62,7 @@ fn created(object: &Value) -> Reached {
     ("Created".to_owned(), at)
 }
 
-/// As its operator notes them.
+/// The stages of a tunnel, from its status.
 fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let stages = [
         ("Created", "created"),
@@ -73,7 +73,7 @@ fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     ];
     let at = |key| time_at(object, &format!("/status/timeline/{key}"));
     let mut reached: Vec<Reached> = stages.map(|(name, key)| (name.to_owned(), at(key))).into();
-    // The first status that is not refused says when it was first seen, which in a storm is late.
+    // The first accepted status shows when it was first observed, which is late during many conflicts.
     let spec = object.pointer("/status/timeline/generation");
     if spec.and_then(Value::as_i64).is_none_or(|spec| spec == 1) {
         let noted = reached[0].1;
@@ -82,18 +82,18 @@ fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     reached
 }
 
-/// When an object was made: to the second, or better if anything is known of that second.
+/// When an object was created, more exactly than to the second if anything is known of that second.
 fn earliest(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
-    // The second of its creation has an end: it was made before that, however late it was seen.
+    // It was created before the end of that second, however late it was observed.
     let ends = created + SignedDuration::from_secs(1);
     let latest = noted.map_or(created, |noted| noted.min(ends));
     Some(known.filter(soon).min().unwrap_or(latest))
 }
 
-/// The last move, or the one under way.
+/// The last move, or the one in progress.
 fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let moves = ["/status/moving", "/status/lastMove"];
     let mut moves = moves.iter().filter_map(|at| object.pointer(at));
@@ -114,13 +114,13 @@ fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         ("Move needed".to_owned(), time_at(last, "/detected")),
         ("Decided".to_owned(), decided),
         ("Accepted by the provider".to_owned(), accepted),
-        ("Floating IP seen there".to_owned(), assigned),
-        ("Labels there".to_owned(), labelled),
+        ("Floating IP assigned".to_owned(), assigned),
+        ("Labels moved".to_owned(), labelled),
         ("Ended".to_owned(), time_at(last, "/ended")),
     ]
 }
 
-/// Creation, the keys and registrations that were asked for, and each condition that became true.
+/// Creation, the keys and registrations that were requested, and each condition that became true.
 fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let mut reached = vec![created(object)];
     let mut note = |name: String, at: Option<Timestamp>| {
@@ -128,13 +128,13 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
             reached.push((name, at));
         }
     };
-    for (key, said) in [("key", "asked for"), ("pending", "asked for, not made yet")] {
+    for (key, said) in [("key", "requested"), ("pending", "requested, not created yet")] {
         let name = text_at(object, &format!("/status/{key}/name"));
         let since = time_at(object, &format!("/status/{key}/since"));
         note(format!("{name} {said}"), since);
     }
     note(
-        "New key in its Secret".to_owned(),
+        "New key stored in its Secret".to_owned(),
         time_at(object, "/status/rotation/last"),
     );
     for retiring in object
@@ -145,7 +145,7 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     {
         let name = text_at(retiring, "/name");
         note(
-            format!("{name} being replaced"),
+            format!("replacing {name}"),
             time_at(retiring, "/retired"),
         );
         note(format!("{name} replaced"), time_at(retiring, "/replaced"));
@@ -167,7 +167,7 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     reached
 }
 
-/// When a condition last became true, to the millisecond, if the journal reaches back to it.
+/// When a condition last became true: to the millisecond if the journal has it.
 fn became_true(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
     let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
         NoteKind::Condition {
@@ -186,8 +186,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
     let mut stages = Vec::new();
     let last = reached.len();
     for (number, (name, at)) in (1..).zip(reached) {
-        // What was met since the last stage that was reached belongs to the first that is not, and what kept
-        // the last one from being told belongs to it.
+        // Pushback since the last stage reached counts for the first stage that is not; pushback that delayed
+        // the status of the last stage counts for that stage.
         let until = match at {
             Some(at) if number == last => told(notes, at).unwrap_or(at),
             _ => at.unwrap_or(Timestamp::MAX),
@@ -217,7 +217,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
     stages
 }
 
-/// When it was first said, at `since` or later, that the object is ready.
+/// When the object was first reported ready, at `since` or later.
 fn told(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
     let ready = |note: &&JournalNote| matches!(&note.what, NoteKind::Condition { condition, status, .. } if condition == "Ready" && status == "True");
     let mut later = notes.iter().filter(|note| note.at >= since);
@@ -225,7 +225,7 @@ fn told(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
 }
 
 fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
-    // What was proven before it was written down that it is programmed took no time after that.
+    // A tunnel may be proven before `programmed` is written to its status. The gap is then zero.
     Some((to?.as_millisecond() - from?.as_millisecond()).max(0))
 }
 

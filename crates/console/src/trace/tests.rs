@@ -1,4 +1,4 @@
-//! A tunnel that was made while a rival wrote the same objects.
+//! A tunnel that was created while another writer wrote the same objects.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn tunnel() -> Value {
             "managedFields": [
                 { "manager": "kubectl-create", "operation": "Update", "time": "2026-01-01T00:00:00Z",
                   "fieldsV1": { "f:spec": {} } },
-                { "manager": "rival", "operation": "Update", "time": "2026-01-01T00:00:01Z",
+                { "manager": "other", "operation": "Update", "time": "2026-01-01T00:00:01Z",
                   "fieldsV1": { "f:metadata": { "f:annotations": {} } } },
             ],
         },
@@ -41,12 +41,12 @@ fn journal() -> Vec<Value> {
     let mut storm = line("00.200", "pushback", &conflict);
     storm["times"] = json!(199);
     storm["until"] = json!("2026-01-01T00:00:00.390Z");
-    let mut rival = line("00.210", "conflict", &first("rival"));
-    rival["times"] = json!(199);
+    let mut other = line("00.210", "conflict", &first("other"));
+    other["times"] = json!(199);
     vec![
         line("00.100", "started", &Value::Null),
         storm,
-        rival,
+        other,
         line("00.410", "pushback", &conflict),
         line("00.420", "conflict", &first("kubectl-edit")),
         line(
@@ -84,7 +84,7 @@ fn evidence() -> TraceInputs {
         ],
         journal: journal(),
         events: vec![json!({
-            "reason": "ProofFailed", "note": "no answer", "reportingController": "aplomb-tunnel",
+            "reason": "ProofFailed", "note": "no response", "reportingController": "aplomb-tunnel",
             "eventTime": "2026-01-01T00:00:00.700000Z",
         })],
         gaps: Vec::new(),
@@ -116,13 +116,13 @@ fn conflicts_are_counted_in_the_gap_in_which_they_were_met() {
     let winner = &stages[1].won_by[0];
     assert_eq!(
         (winner.manager.as_deref(), winner.times),
-        (Some("rival"), 199)
+        (Some("other"), 199)
     );
     assert_eq!(
         (stages[1].gap_ms, stages[2].after_ms),
         (Some(300), Some(350))
     );
-    // What is in the way of the next stage is told there, though it is not reached.
+    // Pushback on the way to a stage counts for it, even if it is not reached yet.
     assert_eq!(stages[3].pushback.get("Throttled"), Some(&1));
     assert!(stages[4].pushback.is_empty());
 }
@@ -133,7 +133,7 @@ fn the_text_is_the_table_one_would_make_of_an_audit_log() {
     let table = "\
 STAGE              AT                         GAP      AFTER    CONFLICTS   WON BY                                     OTHER PUSHBACK
 Created            2026-01-01T00:00:00.100Z   -        0 ms     0           -                                          -
-Accepted           2026-01-01T00:00:00.400Z   300 ms   300 ms   199         rival x199 on HTTPProxy default/web        -
+Accepted           2026-01-01T00:00:00.400Z   300 ms   300 ms   199         other x199 on HTTPProxy default/web        -
 Children written   2026-01-01T00:00:00.450Z   50 ms    350 ms   1           kubectl-edit x1 on HTTPProxy default/web   -
 Programmed         -                          -        -        0           -                                          Throttled x1
 Proven             -                          -        -        0           -                                          -
@@ -159,11 +159,11 @@ fn the_timeline_says_who_did_what_and_how_that_is_known() {
         said("kubectl-create"),
         Some(("last wrote spec", MomentSource::ManagedFields, 1))
     );
-    let was_first = "was first to write HTTPProxy default/web";
-    assert_eq!(said("rival"), Some((was_first, MomentSource::Journal, 199)));
+    let was_first = "wrote HTTPProxy default/web first";
+    assert_eq!(said("other"), Some((was_first, MomentSource::Journal, 199)));
     assert_eq!(
         said("aplomb-tunnel"),
-        Some(("ProofFailed: no answer", MomentSource::Event, 1))
+        Some(("ProofFailed: no response", MomentSource::Event, 1))
     );
     assert!(trace.timeline.is_sorted_by_key(|moment| moment.at));
 }

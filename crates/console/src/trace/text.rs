@@ -1,4 +1,4 @@
-//! A trace for the eye: the tree, the conditions, the stages with what was in their way, and who did what when.
+//! A trace as text: the tree, the conditions, the stages with their pushback, and the timeline.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::{ConflictWinner, ObjectTrace, TraceNode, TraceStage};
 use crate::table::{align, since};
 
 impl ObjectTrace {
-    /// Everything, section by section.
+    /// All sections.
     #[must_use]
     pub fn text(&self) -> String {
         let sections = self.sections();
@@ -14,7 +14,7 @@ impl ObjectTrace {
         texts.join("\n")
     }
 
-    /// The tables it is made of, titles first.
+    /// The tables, titles first.
     #[must_use]
     pub fn sections(&self) -> Vec<Vec<Vec<String>>> {
         let all = [
@@ -32,7 +32,7 @@ impl ObjectTrace {
         lines
     }
 
-    /// The conditions of the object itself.
+    /// The conditions of the object itself, without those of its relatives.
     fn condition_lines(&self) -> Vec<Vec<String>> {
         let mut lines = vec![titles([
             "CONDITION",
@@ -53,7 +53,7 @@ impl ObjectTrace {
         lines
     }
 
-    /// The stages, and what was met on the way to each.
+    /// The stages, and the pushback before each.
     fn stage_lines(&self) -> Vec<Vec<String>> {
         let mut lines = vec![titles([
             "STAGE",
@@ -168,7 +168,7 @@ fn ago(then: Option<Timestamp>, at: Timestamp) -> String {
     then.map_or("-".to_owned(), |then| since(then, at))
 }
 
-/// To the millisecond, or to the second where no more is known.
+/// To the millisecond, or to the second if no more is known.
 fn clock(at: Timestamp, coarse: bool) -> String {
     match coarse {
         true => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),

@@ -1,4 +1,4 @@
-//! An object and what belongs to it, as a tree with the condition that sums each up.
+//! An object and its relatives as a tree, each with the condition that sums it up.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -18,12 +18,12 @@ pub struct TraceNode {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// Why it is here: what it is to the one above.
+    /// Its role for the object above.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Whether it exists; `None` if that could not be read.
     pub exists: Option<bool>,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
     /// The generation of its spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,10 +31,10 @@ pub struct TraceNode {
     /// Its conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<TraceCondition>,
-    /// What sums it up beside its conditions, such as who holds a Lease.
+    /// A summary for kinds without conditions, such as the holder of a Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What belongs to it.
+    /// The objects that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<TraceNode>,
 }
@@ -50,16 +50,16 @@ pub struct TraceCondition {
     pub status: String,
     /// Its reason.
     pub reason: String,
-    /// In words.
+    /// Its message.
     pub message: String,
-    /// Since when.
+    /// The time of its last transition.
     pub since: Option<Timestamp>,
-    /// Whether it is about the spec as it is now.
+    /// Whether it is about the current generation.
     pub current: bool,
 }
 
 impl TraceNode {
-    /// The condition that says most about it.
+    /// The condition that sums it up.
     #[must_use]
     pub fn summary(&self) -> Option<&TraceCondition> {
         let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];
@@ -76,7 +76,8 @@ pub(super) fn of(object: &Value, relatives: &[Relative]) -> TraceNode {
     root
 }
 
-/// What belongs to the last of `above`. What names one further up, as a claim does its claimant, ends there.
+/// The relatives of the last of `above`. A relative that names an object further up, as a claim names its
+/// claimant, has no children.
 fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
     let of = above.last().copied().unwrap_or_default();
     let mut nodes = Vec::new();
@@ -136,7 +137,7 @@ fn node(object: &Value) -> TraceNode {
     }
 }
 
-/// Those of the object, and those that a route has for each of its parents.
+/// The conditions of the object, and those of a route for each of its parents.
 fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let own = object
         .pointer("/status/conditions")
@@ -159,14 +160,14 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     all.map(read).collect()
 }
 
-/// What other kinds say of themselves without conditions.
+/// A summary for kinds without conditions.
 fn note(object: &Value) -> Option<String> {
     match text_at(object, "/kind") {
         "Lease" => {
             let holder = text_at(object, "/spec/holderIdentity");
             let renewed = text_at(object, "/spec/renewTime");
             Some(match holder {
-                "" => "held by nobody".to_owned(),
+                "" => "no holder".to_owned(),
                 holder => format!("held by {holder}, renewed {renewed}"),
             })
         }

@@ -1,4 +1,4 @@
-//! The cluster: the box behind TLS with a kubeconfig, and the definitions of every kind.
+//! The cluster: the box behind TLS with a kubeconfig, and the CRDs of every kind.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use super::SYSTEM;
 const MANAGER: &str = "aplomb-demo";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A cluster that is served.
+/// A running cluster.
 pub(super) struct DemoCluster {
     running: Running,
     _actors: actors::Running,
 }
 
 impl DemoCluster {
-    /// Starts one, and writes how to reach it to `kubeconfig`.
+    /// Starts one, and writes its kubeconfig.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let server = ApiServer::builder().build();
         let prompt = Duration::ZERO..Duration::from_millis(50);
@@ -48,7 +48,7 @@ impl DemoCluster {
         })
     }
 
-    /// A client as any other: over TLS, with what the kubeconfig says.
+    /// A client like any other: over TLS, from the kubeconfig.
     pub(super) async fn client(&self) -> Result<Client> {
         let read = Kubeconfig::from_yaml(self.running.kubeconfig())?;
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
@@ -60,7 +60,7 @@ impl DemoCluster {
     }
 }
 
-/// Installs all definitions and makes the operators' namespace.
+/// Installs all CRDs and creates the operators' namespace.
 pub(super) async fn prepare(client: &Client) -> Result<()> {
     let all: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut definitions = aplomb_api::tunnel_definitions();

@@ -1,5 +1,5 @@
-//! The demo's files: one private directory that is gone at the end, and a kubeconfig that may be
-//! wanted elsewhere.
+//! The demo's files: one private directory that is removed at the end, and a kubeconfig that may be
+//! elsewhere.
 
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-/// Where the files are. Dropping it removes them.
+/// The paths of the files. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct DemoDir {
     dir: TempDir,
@@ -49,19 +49,19 @@ impl DemoDir {
         self.dir.path().join("agent.key")
     }
 
-    /// The kubeconfig is ours from here on: whatever was there before would not have been replaced.
+    /// From now on the kubeconfig is removed at the end. A file that existed before is never replaced.
     pub(crate) fn wrote_kubeconfig(&self) {
         self.ours.set(true);
     }
 }
 
 impl Drop for DemoDir {
-    /// The directory goes by itself; so must a kubeconfig elsewhere, which leads nowhere any more.
+    /// The directory is removed by its own drop; a kubeconfig elsewhere would point to nothing.
     fn drop(&mut self) {
         if self.ours.get()
             && let Err(error) = std::fs::remove_file(&self.kubeconfig)
         {
-            tracing::warn!(%error, "The kubeconfig could not be removed");
+            tracing::warn!(%error, "Failed to remove the kubeconfig");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Two nodes with addresses of this machine, each with a listener that answers probes while the node
-//! lives, and the StableEgress that follows them.
+//! Two nodes with addresses of this machine, each with a listener for probes while the node is up, and
+//! the StableEgress that follows them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -12,19 +12,19 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// The StableEgress, and what its floating IP is called.
+/// The name of the StableEgress and of its floating IP.
 pub(crate) const EGRESS: &str = "web";
 pub(crate) const IP_NAME: &str = "web-egress";
-/// The nodes, and the servers that they are.
+/// The nodes and their server IDs.
 pub(crate) const NODES: [(&str, u64); 2] = [("gateway-a", 101), ("gateway-b", 102)];
-/// How often a port is looked for that is free at both addresses.
+/// How many ports are tried that must be free at both addresses.
 const TRIES: usize = 16;
 
 /// The nodes.
 #[derive(Debug)]
 pub(crate) struct DemoNodes {
     port: u16,
-    /// A node without its listener is dead. The kernel answers for one that has it.
+    /// A node without a listener is dead. The kernel accepts the probes of a live one.
     listeners: Mutex<Vec<Option<TcpListener>>>,
 }
 
@@ -49,7 +49,7 @@ impl DemoNodes {
         Ok(Self { port, listeners })
     }
 
-    /// Makes the StableEgress: a node that does not answer three times, a second apart, is dead.
+    /// Creates the StableEgress: a node that fails three probes in a row is dead.
     pub(crate) async fn egress(&self, client: &Client) -> Result<()> {
         let egress = json!({
             "metadata": { "name": EGRESS },
@@ -67,7 +67,7 @@ impl DemoNodes {
         Ok(())
     }
 
-    /// The node's power fails.
+    /// Simulates a power failure of the node.
     pub(crate) fn kill(&self, name: &str) {
         let mut listeners = self
             .listeners
@@ -98,5 +98,5 @@ async fn listen() -> Result<(u16, Vec<Option<TcpListener>>)> {
             Err(error) => trouble = Some(error),
         }
     }
-    Err(trouble.context("there was a try")?).context("listen on 127.0.0.3")
+    Err(trouble.context("at least one port was tried")?).context("listen on 127.0.0.3")
 }

@@ -1,5 +1,5 @@
-//! The three operators, as `aplomb run tunnel coder egress` has them, and the two simulated services
-//! that they call in this process, without a socket between.
+//! The three operators of `aplomb run tunnel coder egress`, and the two simulated services that they
+//! call, in this process and without a socket.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use super::office::Office;
 use super::{NAMESPACE, SYSTEM, Start};
 use crate::rival::RivalWriter;
 
-/// The floating IP at the provider.
+/// The ID of the floating IP at the provider.
 pub(crate) const FLOATING_IP: u64 = 4711;
-/// The other clients of the same account there.
+/// The other clients of the same provider account.
 pub(crate) const OTHERS: &str = "others";
-/// A token of the length that the provider's have; it opens nothing.
+/// A placeholder with the length of a real token.
 const HETZNER_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000007";
 const IDENTITY: &str = "aplomb-demo";
 
@@ -46,7 +46,7 @@ pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
     Ok((coderd, hetzner))
 }
 
-/// The tokens, where operators look for them.
+/// The token Secrets that the operators read.
 pub(super) async fn secrets(client: &Client) -> Result<()> {
     let all = [
         (SYSTEM, "hcloud", HETZNER_TOKEN),
@@ -63,7 +63,7 @@ pub(super) async fn secrets(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Starts the tunnel operator, with the rival between it and the API server.
+/// Starts the tunnel operator, with the other writer between it and the API server.
 pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
     let (client, stopped) = (rival.before(client), start.stopped());
     let settings = tunnel::TunnelSettings {
@@ -82,7 +82,7 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
     });
 }
 
-/// Starts the Coder operator, and the pods that it orders.
+/// Starts the Coder operator, and simulates its pods.
 pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
     let (of_operator, stopped, service) = (client.clone(), start.stopped(), coderd.service());
     let settings = coder::CoderSettings {
@@ -104,7 +104,7 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
     start.part("the pods of Coder", async move {
         tokio::select! { biased;
             () = stopped => Ok(()),
-            () = pods.play(client) => Err(anyhow!("they ended")),
+            () = pods.play(client) => Err(anyhow!("the pod simulator stopped")),
         }
     });
 }

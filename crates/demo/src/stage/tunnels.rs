@@ -1,5 +1,5 @@
-//! The data plane: a gateway, an agent, and two local services behind it. The first tunnel is made by
-//! the agent, as `aplomb connect` does, and is the one behind the printed address.
+//! The data plane: a gateway, an agent, and two local services behind it. The agent creates the first
+//! tunnel, as `aplomb connect` does; its URL is printed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use super::{DemoDir, NAMESPACE, SYSTEM, Start};
 use crate::service::LocalService;
 use crate::watch::{ObjectWatch, holds};
 
-/// The tunnel behind the printed address, and the one that a story makes.
+/// The first tunnel, and the one that a story creates.
 const HELLO: &str = "hello";
 pub(crate) const SHOP: &str = "shop";
 const CONNECTOR: &str = "laptop";
 const REPLICA: &str = "gateway-1";
-/// Generous: a debug build on a busy machine does much at once here.
+/// Generous: a debug build on a busy machine starts much at once here.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
@@ -34,11 +34,11 @@ const LOOPBACK: SocketAddr =
 pub(crate) struct DataPlane {
     /// The public listener.
     pub(crate) gateway: SocketAddr,
-    /// When the agent began.
+    /// When the agent registered.
     pub(crate) registered: Instant,
-    /// Behind the first tunnel.
+    /// The service of the first tunnel.
     _hello: LocalService,
-    /// Behind the others.
+    /// The service of the other tunnels.
     pub(crate) shop: LocalService,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn ready(proxy: &HttpProxy) -> bool {
     status.is_some_and(|status| holds(&status.conditions, "Ready"))
 }
 
-/// How a person makes things.
+/// Create options with a person's field manager.
 pub(crate) fn by_hand() -> PostParams {
     PostParams {
         field_manager: Some("kubectl-create".to_owned()),

@@ -1,5 +1,5 @@
-//! A tunnel is made while somebody else writes the same object again and again, always a moment before
-//! the operator. What counts is how soon after the last conflict a write lands.
+//! A tunnel is created while another writer updates the same object again and again, always just before
+//! the operator. The measure is how soon after the last conflict a write succeeds.
 
 use std::time::Duration;
 
@@ -18,27 +18,27 @@ use crate::watch::ObjectWatch;
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "conflicts",
     title: "a conflict is not a failure",
-    elsewhere: "a write that comes second (409) counts as a failure, and each failure doubles the delay. \
-                After a burst of them a tunnel was silent for minutes, with nothing wrong any more.",
+    elsewhere: "a write that loses (409) counts as a failure, and each failure doubles the delay. \
+                After a burst of conflicts, a healthy tunnel was not updated for minutes.",
 };
 
-/// The tunnel.
+/// The name of the tunnel.
 const STORM: &str = "stormy";
-/// How often the rival is first.
+/// How often the other writer is first.
 const TIMES: u32 = 18;
-/// The promise is a second; five on a busy machine.
+/// The promise is one second; a busy machine gets five.
 const PROMISE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What was seen, each as the time since the tunnel was made.
+/// What was observed. Times count from the creation of the tunnel.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     /// The conflicts.
     conflicts: Vec<Duration>,
-    /// The first write after the last of them that the server took.
+    /// The first successful write after the last conflict.
     landed: Duration,
     ready: Duration,
-    /// How many conflicts the operator itself has counted, and lost to whom it says.
+    /// The conflicts that the operator itself counted with the name of the winner.
     counted: u64,
 }
 
@@ -51,11 +51,11 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let made = proxy(STORM, &stage.tunnels.shop)?;
     proxies.create(&by_hand(), &made).await?;
     let what =
-        format!("httpproxy/{STORM} is created; {RIVAL} writes it too, always a moment sooner");
+        format!("httpproxy/{STORM} is created; {RIVAL} writes it too, always just before");
     teller.event(Duration::ZERO, &what);
     eye.until(PATIENCE, "Ready", ready).await?;
     let ready = began.elapsed();
-    let mut seen = sorted(&stage.rival.answers(), began).context("no write came through")?;
+    let mut seen = sorted(&stage.rival.answers(), began).context("no write succeeded")?;
     seen.ready = ready;
     seen.counted = counted(stage) - before;
     tell(teller, &seen);
@@ -71,7 +71,7 @@ fn counted(stage: &DemoStage) -> u64 {
         .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL)
 }
 
-/// What the server's answers came to; nothing, if no write landed.
+/// The conflicts and the first write after them; `None` if no write succeeded.
 fn sorted(answers: &[Answer], began: Instant) -> Option<Seen> {
     let since = |answer: &Answer| answer.at.saturating_duration_since(began);
     let lost = |answer: &&Answer| answer.status == 409;
@@ -88,17 +88,17 @@ fn sorted(answers: &[Answer], began: Instant) -> Option<Seen> {
 
 fn tell(teller: &Narrator, seen: &Seen) {
     if let (Some(first), Some(last)) = (seen.conflicts.first(), seen.conflicts.last()) {
-        teller.event(*first, "the first conflict");
+        teller.event(*first, "first conflict");
         let many = seen.conflicts.len();
         teller.event(
             *last,
-            &format!("conflict {many}, the last; lost to {RIVAL}, which was first"),
+            &format!("conflict {many}, the last; {RIVAL} was first"),
         );
     }
-    teller.event(seen.landed, "a write lands");
+    teller.event(seen.landed, "a write succeeds");
     teller.event(seen.ready, "Ready: proven");
     teller.say(&format!(
-        "aplomb trace httpproxy/{STORM} has all of it, with who won."
+        "aplomb trace httpproxy/{STORM} shows each conflict and its winner."
     ));
 }
 
@@ -110,10 +110,10 @@ fn judge(seen: &Seen) -> StoryResult {
     let stormy = many >= usize::try_from(TIMES).unwrap_or(usize::MAX);
     let won = match named {
         true => format!("all won by {RIVAL}"),
-        false => format!("only {} of them known to be won by {RIVAL}", seen.counted),
+        false => format!("only {} of them attributed to {RIVAL}", seen.counted),
     };
     let figure = format!(
-        "{many} conflicts, {won}; the next write landed {:.3} s after the last",
+        "{many} conflicts, {won}; the next write succeeded {:.3} s after the last",
         gap.as_secs_f64()
     );
     let numbers = json!({
@@ -134,14 +134,14 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
     let last = seen.conflicts.last().copied().unwrap_or_default();
     let silence = usual.at.saturating_sub(last).as_secs_f64();
     let ours = format!("conflict {}", seen.conflicts.len());
-    let theirs = format!("conflict {}: silent for {silence:.0} s now", usual.failures);
+    let theirs = format!("conflict {}: now waits {silence:.0} s", usual.failures);
     vec![
         StoryMoment::both(Duration::ZERO, "created"),
         StoryMoment::ours(last, ours),
         StoryMoment::usual(last, theirs),
-        StoryMoment::ours(seen.landed, "the write lands"),
+        StoryMoment::ours(seen.landed, "the write succeeds"),
         StoryMoment::ours(seen.ready, "green: proven by a request"),
-        StoryMoment::usual(usual.at, "the write lands"),
+        StoryMoment::usual(usual.at, "the write succeeds"),
     ]
 }
 
@@ -191,7 +191,7 @@ mod tests {
         };
         let answers = [(10, 409), (20, 200), (30, 409), (45, 200), (60, 200)];
         let answers = answers.map(|(at, status)| answer(at, status));
-        let seen = sorted(&answers, began).expect("a write landed");
+        let seen = sorted(&answers, began).expect("a write succeeded");
         assert_eq!((seen.conflicts.len(), seen.landed), (2, ms(45)));
         assert!(sorted(&answers[..1], began).is_none());
     }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn the_usual_way_is_silent_for_longer_on_the_same_conflicts() {
         let seen = seen(ms(30));
-        let last = moments(&seen).last().expect("there are some").at;
+        let last = moments(&seen).last().expect("there are moments").at;
         assert!(last > Duration::from_secs(60), "{last:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! A thousand heartbeats of nodes arrive. Nothing in them is anything that an operator reads: what counts
-//! is that none of them becomes a run or a call to the provider.
+//! A thousand node heartbeats arrive, and none of them changes a field that an operator reads. The
+//! measure is that none leads to a reconcile or a call to the provider.
 
 use std::time::Duration;
 
@@ -23,27 +23,27 @@ use crate::watch::ObjectWatch;
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "heartbeats",
     title: "noise costs nothing",
-    elsewhere: "every heartbeat of every node ran the controller, and every run asked the provider, until \
-                the hour's calls were gone and the address could not be moved when it had to be.",
+    elsewhere: "every heartbeat of every node ran a reconcile, and every reconcile called \
+                the provider. When the address had to move, no calls were left.",
 };
 
 const WORKERS: u32 = 200;
 const BEATS: u32 = 5;
 const ALL: u64 = 1_000;
-/// How many kubelets talk at once.
+/// How many kubelets write at the same time.
 const AT_ONCE: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often counters are looked at, which have no watch.
+/// Polling interval for counters, which have no watch.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the operator asks the provider although nothing changed.
+/// How often the operator reads from the provider without a change.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// What was seen while the heartbeats came.
+/// What was observed during the heartbeats.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     sent: u64,
     took: Duration,
-    /// Events of nodes that the operator dropped, and that it let through.
+    /// Node events that the operator dropped, and those that it passed on.
     dropped: u64,
     passed: u64,
     /// Calls at the provider.
@@ -59,14 +59,14 @@ struct Count {
 }
 
 impl Count {
-    /// How many events of nodes there were.
+    /// The number of node events.
     fn seen(self) -> u64 {
         self.dropped + self.passed
     }
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
-    // What its own beginning cost shall not be counted.
+    // Calls of the operator's own start are not counted.
     let egress: Api<StableEgress> = Api::all(stage.client.clone());
     ObjectWatch::on(egress, EGRESS)
         .until(PATIENCE, "Ready", node_death::is_ready)
@@ -97,7 +97,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
         calls: after.calls - before.calls,
     };
     let what = format!(
-        "the egress operator dropped {} events of nodes and let {} through",
+        "the egress operator dropped {} node events and passed {} on",
         seen.dropped, seen.passed
     );
     teller.event(began.elapsed(), &what);
@@ -105,7 +105,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     Ok(judge(&seen))
 }
 
-/// Workers, as a kubelet registers them.
+/// Registers nodes, as kubelets do.
 async fn setup(nodes: &Api<Node>) -> Result<()> {
     let each = stream::iter(1..=WORKERS).map(|worker| async move {
         let node = json!({
@@ -144,7 +144,7 @@ async fn heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
     Ok(())
 }
 
-/// The counters once so many events were seen and no more come, or as they are when patience ends.
+/// The counters once `least` events were seen and no more arrive, or when the time limit passes.
 async fn settled(stage: &DemoStage, least: u64) -> Count {
     let deadline = Instant::now() + PATIENCE;
     let mut looks = interval(LOOK);
@@ -178,7 +178,7 @@ fn count(stage: &DemoStage) -> Count {
     }
 }
 
-/// What is asked in this time although nothing happens.
+/// The provider calls that resync makes in this time.
 fn routine(time: Duration) -> usize {
     usize::try_from(time.as_secs() / RESYNC.as_secs()).unwrap_or(usize::MAX - 1) + 1
 }
@@ -188,7 +188,7 @@ fn judge(seen: &Seen) -> StoryResult {
     let caused = seen.calls.saturating_sub(routine);
     let pass = seen.sent >= ALL && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
     let figure = format!(
-        "{} heartbeats: {} runs and {caused} calls to the provider (its resync made {})",
+        "{} heartbeats: {} reconciles and {caused} provider calls (resync made {})",
         seen.sent,
         seen.passed,
         seen.calls - caused
@@ -209,15 +209,15 @@ fn judge(seen: &Seen) -> StoryResult {
 
 fn moments(seen: &Seen) -> Vec<StoryMoment> {
     let caused = seen.calls.saturating_sub(routine(seen.took));
-    let ours = format!("{} runs, {caused} calls", seen.passed);
-    let usual = format!("{0} runs, {0} calls", seen.sent);
+    let ours = format!("{} reconciles, {caused} calls", seen.passed);
+    let usual = format!("{0} reconciles, {0} calls", seen.sent);
     let mut all = vec![
-        StoryMoment::both(Duration::ZERO, "the first heartbeat"),
+        StoryMoment::both(Duration::ZERO, "first heartbeat"),
         StoryMoment::ours(seen.took, ours),
         StoryMoment::usual(seen.took, usual),
     ];
     if let Some(empty) = BaselinePoller::default().empty_after(WORKERS) {
-        let what = "at the rate of these nodes no call is left: the provider refuses everything";
+        let what = "with this many nodes no calls are left: the provider rejects everything";
         all.push(StoryMoment::usual(empty, what));
     }
     all
@@ -241,7 +241,7 @@ mod tests {
     fn heartbeats_that_lead_to_nothing_pass() {
         let verdict = judge(&seen());
         assert!(verdict.pass, "{verdict:?}");
-        assert!(verdict.figure.contains("0 runs and 0 calls"), "{verdict:?}");
+        assert!(verdict.figure.contains("0 reconciles and 0 provider calls"), "{verdict:?}");
     }
 
     #[test]

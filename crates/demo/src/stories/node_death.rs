@@ -1,5 +1,5 @@
 //! The node with the floating IP dies while other clients of the same account leave almost no calls.
-//! What counts is how soon the address is elsewhere, and that no call of ours was in the way of the move.
+//! The measure is how soon the address moves, and that no read of ours delayed the move.
 
 use std::time::Duration;
 
@@ -20,43 +20,43 @@ use crate::watch::{ObjectWatch, holds};
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "node-death",
     title: "a reserve for the move that matters",
-    elsewhere: "a dead gateway was noticed at the next look, 30 s apart, and given 90 s to come back. Then \
-                the move was refused, because every other reader had spent the calls.",
+    elsewhere: "a dead gateway was noticed at the next check, 30 s apart, and given 90 s to \
+                come back. Then the move was rejected, because other readers had used all calls.",
 };
 
-/// What the others leave in the bucket, at most.
+/// How many calls the other clients leave, at most.
 const LEFT: u64 = 5;
 /// The promise.
 const PROMISE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(60);
-/// In this time the bucket gains a call: a read of ours before a refused Assign took it from it.
+/// The bucket gains one call in this time: a read of ours just before a rejected Assign took that call.
 const REFILL: Duration = Duration::from_secs(1);
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     from: String,
     to: String,
-    /// From the death until the address was on the other node, and the operator said so.
+    /// From the death until the operator reports the address on the other node.
     moved: Duration,
     /// Whether the provider agrees.
     held: bool,
     /// The calls since the death.
     calls: Vec<Call>,
-    /// How many nodes there are, whose heartbeats others would pay for.
+    /// The number of nodes, which sets the heartbeat rate of the usual way.
     nodes: u32,
-    /// From when the StableEgress was first looked at until the death.
+    /// From the start of the operator until the death.
     age: Duration,
 }
 
-/// A call at the provider, since the death.
+/// A provider call, with the time since the death.
 #[derive(Clone, Debug, PartialEq)]
 struct Call {
     at: Duration,
     ours: bool,
     assign: bool,
     refused: bool,
-    /// What was left in the bucket afterwards.
+    /// Calls left in the bucket afterwards.
     remaining: u64,
 }
 
@@ -64,10 +64,10 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let all: Api<StableEgress> = Api::all(stage.client.clone());
     let mut eye = ObjectWatch::on(all, EGRESS);
     let settled = eye.until(PATIENCE, "Ready", is_ready).await?;
-    let from = active(&settled).context("it has a gateway")?;
+    let from = active(&settled).context("the StableEgress has no gateway")?;
     scarcity(stage)?;
     let began = Instant::now();
-    let what = format!("192.0.2.10 is on {from}; others hold the account at {LEFT} calls or less");
+    let what = format!("192.0.2.10 is on {from}; other clients leave at most {LEFT} calls");
     teller.event(Duration::ZERO, &what);
     let first = stage.hetzner.requests().len();
     let age = stage.began.elapsed();
@@ -75,7 +75,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     stage.nodes.kill(&from);
     teller.event(
         began.elapsed(),
-        &format!("{from} dies: it answers no probe any more"),
+        &format!("{from} dies: it stops answering probes"),
     );
     let elsewhere = |it: &StableEgress| is_ready(it) && active(it).is_some_and(|node| node != from);
     let moved = eye.until(PATIENCE, "moved", elsewhere).await?;
@@ -83,7 +83,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let to = active(&moved).unwrap_or_default();
     teller.event(
         began.elapsed(),
-        &format!("192.0.2.10 is on {to}, and its label with it"),
+        &format!("192.0.2.10 and its label are on {to}"),
     );
     stage.hetzner.stop_noise(Some(OTHERS));
     let nodes = Api::<Node>::all(stage.client.clone());
@@ -110,7 +110,7 @@ fn active(egress: &StableEgress) -> Option<String> {
     egress.status.as_ref()?.active_node.clone()
 }
 
-/// Others leave almost nothing from now on.
+/// From now on the other clients leave almost no calls.
 fn scarcity(stage: &DemoStage) -> Result<()> {
     let bucket = json!({ "buckets": [{ "name": "default", "remaining": LEFT }] });
     let change = serde_json::from_value(bucket)?;
@@ -119,7 +119,7 @@ fn scarcity(stage: &DemoStage) -> Result<()> {
     stage.hetzner.noise(noise).map_err(|why| anyhow!(why))
 }
 
-/// The node whose server the provider has the address on.
+/// The node that has the address, according to the provider.
 fn holder(stage: &DemoStage) -> Option<String> {
     let server = stage.hetzner.holder(FLOATING_IP)?;
     let node = NODES.iter().find(|(_, id)| *id == server)?;
@@ -137,7 +137,7 @@ fn calls(entries: &[Entry], death: jiff::Timestamp) -> Vec<Call> {
     entries.iter().map(call).collect()
 }
 
-/// Refusals of the move that a read of our own had taken the call from.
+/// Rejections of the move that are due to a read of ours.
 fn own_fault(calls: &[Call]) -> usize {
     let refused = calls.iter().filter(|it| it.ours && it.assign && it.refused);
     let taken = |assign: &&Call| {
@@ -155,7 +155,7 @@ fn judge(seen: &Seen) -> StoryResult {
     let own = own_fault(&seen.calls);
     let pass = seen.held && own == 0 && taken.len() == 1 && seen.moved < PROMISE;
     let figure = format!(
-        "moved in {:.1} s; the move was refused {} times, {own} of them for reads of our own",
+        "moved in {:.1} s; rejected {} times, {own} of them due to our own reads",
         seen.moved.as_secs_f64(),
         refused.len()
     );
@@ -174,7 +174,7 @@ fn judge(seen: &Seen) -> StoryResult {
     }
 }
 
-/// When the usual way wants to move the address, and when it can, with the others as they were here.
+/// When the usual way starts the move, and when it succeeds, with the other clients as they were here.
 fn usual(seen: &Seen) -> (Duration, BaselineWrite) {
     let watchman = BaselinePoller::default();
     let wants = watchman.wants(seen.age).saturating_sub(seen.age);
@@ -183,7 +183,7 @@ fn usual(seen: &Seen) -> (Duration, BaselineWrite) {
     (wants, BaselineQueue::default().after(wants, refusals))
 }
 
-/// The share of the time between the calls that were seen in which the bucket had one left.
+/// The share of the time between two observed calls in which the bucket had one left.
 fn open(calls: &[Call], refill_per_second: f64) -> f64 {
     let (mut open, mut all) = (0.0, 0.0);
     for pair in calls.windows(2) {
@@ -211,10 +211,10 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
         seen.moved,
         format!("the address is on {}", seen.to),
     ));
-    all.push(StoryMoment::usual(wants, "noticed, and its grace is over"));
+    all.push(StoryMoment::usual(wants, "noticed, and its grace period is over"));
     let what = match landed.failures {
         0 => "the move is accepted".to_owned(),
-        many => format!("the move is accepted, after {many} refusals"),
+        many => format!("the move is accepted, after {many} rejections"),
     };
     all.push(StoryMoment::usual(landed.at, what));
     all
@@ -255,7 +255,7 @@ mod tests {
         let verdict = judge(&seen());
         assert!(verdict.pass, "{verdict:?}");
         assert!(
-            verdict.figure.contains("refused 1 times, 0 of them"),
+            verdict.figure.contains("rejected 1 times, 0 of them"),
             "{verdict:?}"
         );
     }
@@ -290,7 +290,7 @@ mod tests {
         ];
         assert!(
             (open(&calls, 1.0) - 0.75).abs() < 1e-9,
-            "it gains one after a second"
+            "the bucket gains one call per second"
         );
         calls[0].remaining = 2;
         assert!((open(&calls, 1.0) - 1.0).abs() < 1e-9);

@@ -1,5 +1,5 @@
-//! A server answers everything with 429 for half a minute, just when an object has to be made there.
-//! What counts is how often it is asked in that time, and how often a status is written.
+//! A server answers everything with 429 for half a minute, just when an object needs something from it.
+//! The measure is the number of requests in that time, and the number of status writes.
 
 use std::time::Duration;
 
@@ -20,35 +20,35 @@ use crate::watch::{ObjectWatch, condition, holds};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "throttle",
-    title: "a refusal is an order to wait",
-    elsewhere: "an operator wrote its failure into the status of its own object, was woken by that write \
-                and asked again, thousands of times in half a minute.",
+    title: "429 means wait",
+    elsewhere: "an operator wrote its failure into the status of its own object, was triggered by that \
+                write and retried, thousands of times in half a minute.",
 };
 
 const PROVISIONER: &str = "on-prem";
-/// How long everything is refused, and how long the server asks to be left alone each time.
+/// How long everything is rejected, and the `Retry-After` of each rejection.
 const REFUSES: Duration = Duration::from_secs(30);
 const RETRY_AFTER: &str = "8";
 /// The promise.
 const ATTEMPTS: usize = 5;
 const STATUS_WRITES: u64 = 1;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the way of a write to its watch is measured.
+/// How often the time from a write to its watch event is measured.
 const SAMPLES: u32 = 5;
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// The refused requests, since the object was made.
+    /// The rejected requests, since the object was created.
     attempts: Vec<Duration>,
-    /// Status writes while the server refused.
+    /// Status writes while the server rejected requests.
     writes: u64,
-    /// What the object said meanwhile.
+    /// The condition of the object in that time.
     said: String,
-    /// When the server took requests again, and when the object was Ready.
+    /// When the server accepted requests again, and when the object was Ready.
     lifted: Duration,
     ready: Duration,
-    /// How long a write takes here until its watch shows it.
+    /// The time from a write to its watch event.
     echo: Duration,
 }
 
@@ -72,13 +72,13 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     );
     teller.event(
         began.elapsed(),
-        "coderprovisioner/on-prem is created, and needs a key from there",
+        "coderprovisioner/on-prem is created, and needs a key from coderd",
     );
     let limited = eye
         .until(PATIENCE, "RateLimited", |it| said(it).is_some())
         .await?;
     seen.said = said(&limited).unwrap_or_default();
-    let what = format!("its status says so once: {}", seen.said);
+    let what = format!("its status shows it once: {}", seen.said);
     teller.event(began.elapsed(), &what);
     sleep_until(began + REFUSES).await;
     seen.lifted = began.elapsed();
@@ -86,7 +86,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let asked = stage.coderd.requests();
     seen.attempts = refused(&asked[first..]);
     let what = format!(
-        "coderd was asked {} times; it takes requests again",
+        "coderd received {} requests; it accepts them again",
         seen.attempts.len()
     );
     teller.event(seen.lifted, &what);
@@ -98,13 +98,13 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     seen.ready = began.elapsed();
     teller.event(
         seen.ready,
-        "Ready: the key is made, and its daemon has connected",
+        "Ready: the key is created, and its daemon is connected",
     );
     teller.beside(&moments(&seen));
     Ok(judge(&seen))
 }
 
-/// What it says of the limit, if anything.
+/// The condition that reports the rate limit, if there is one.
 fn said(provisioner: &CoderProvisioner) -> Option<String> {
     let status = provisioner.status.as_ref()?;
     let key = condition(&status.conditions, "ProvisionerKeyReady")?;
@@ -112,7 +112,7 @@ fn said(provisioner: &CoderProvisioner) -> Option<String> {
         .then(|| format!("ProvisionerKeyReady {}, RateLimited", key.status))
 }
 
-/// From now on, for half a minute.
+/// Rejects everything for half a minute from now.
 fn refuse(stage: &DemoStage) -> Result<()> {
     let fault = json!({
         "path": "/api/v2/",
@@ -147,7 +147,7 @@ fn written(stage: &DemoStage) -> u64 {
         .writes("CoderProvisioner", "status", WriteResult::Written)
 }
 
-/// The refused ones, since the first.
+/// The rejected requests, since the first.
 fn refused(asked: &[Entry]) -> Vec<Duration> {
     let refused = asked.iter().filter(|it| it.status == Some(429));
     let times: Vec<_> = refused.map(|it| it.time).collect();
@@ -158,7 +158,7 @@ fn refused(asked: &[Entry]) -> Vec<Duration> {
     times.iter().map(since).collect()
 }
 
-/// How long a write takes until its watch shows it: the median of a few.
+/// The time from a write to its watch event: the median of a few.
 async fn echo(stage: &DemoStage) -> Result<Duration> {
     let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let map = ConfigMap {
@@ -186,7 +186,7 @@ async fn echo(stage: &DemoStage) -> Result<Duration> {
     maps.delete("echo", &kube::api::DeleteParams::default())
         .await?;
     let median = times[times.len() / 2];
-    ensure!(!median.is_zero(), "no write takes no time");
+    ensure!(!median.is_zero(), "a write cannot take no time");
     Ok(median)
 }
 
@@ -220,7 +220,7 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
     let (attempts, writes) = usual.within(REFUSES);
     let mut all = vec![StoryMoment::both(
         Duration::ZERO,
-        "created; refused with 429",
+        "created; rejected with 429",
     )];
     let second = usual.within(Duration::from_secs(1)).0;
     all.push(StoryMoment::usual(

@@ -1,4 +1,4 @@
-//! A tunnel is made, breaks and works again. Green means that a request works: asked at every turn.
+//! A tunnel is created, breaks and recovers. Green must mean that a request works, checked at every change.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ use crate::watch::{ObjectWatch, condition, holds};
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "tunnel",
     title: "green means that it works",
-    elsewhere: "a tunnel is green when its objects are written. How its agent is reached is sent with the \
-                agent's next heartbeat, and nobody asks whether a request gets through.",
+    elsewhere: "a tunnel is green when its objects are written. The agent's addresses are sent with its \
+                next heartbeat, and no request is made to check the tunnel.",
 };
 
-/// The promise, and how long a story waits before it gives up.
+/// The promise, and how long the story waits before it gives up.
 const PROMISE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A broken tunnel is found out within its proof interval of 2 s; five times that on a busy machine.
+/// A broken tunnel is detected within its proof interval of 2 s; a busy machine gets five times that.
 const WITHDRAWN: Duration = Duration::from_secs(10);
 
-/// What was seen, each as the time since the tunnel was made.
+/// What was observed. Times count from the creation of the tunnel.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     accepted: Duration,
@@ -37,9 +37,9 @@ struct Seen {
     withdrawn: Duration,
     restarted: Duration,
     back: Duration,
-    /// Turns to green at which a request did not get the service's answer.
+    /// Failed requests at moments when the tunnel was green.
     lies: Vec<String>,
-    /// From the agent's first heartbeat until the tunnel was made.
+    /// From the agent's first heartbeat until the tunnel was created.
     age: Duration,
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     Ok(judge(&seen))
 }
 
-/// The one who plays it.
+/// The state that the steps of the story share.
 struct Tale<'a> {
     stage: &'a DemoStage,
     teller: &'a Narrator,
@@ -75,10 +75,10 @@ struct Tale<'a> {
 }
 
 impl Tale<'_> {
-    /// From nothing to green.
+    /// From created to green.
     async fn rise(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<()> {
         let stages = [
-            ("Accepted", "Accepted: the hostname is ours"),
+            ("Accepted", "Accepted: the hostname is claimed"),
             (
                 "Programmed",
                 "Programmed: every gateway has it in its table",
@@ -106,7 +106,7 @@ impl Tale<'_> {
             self.gateway()
         );
         let answer = self.stage.tunnels.shop.answer().trim();
-        let what = format!("{curl} says: {answer}");
+        let what = format!("{curl} returns: {answer}");
         self.teller.event(self.began.elapsed(), &what);
         Ok(())
     }
@@ -122,17 +122,17 @@ impl Tale<'_> {
         let why = condition(&broken.status.unwrap_or_default().conditions, "Ready")
             .map(|it| it.reason.clone())
             .unwrap_or_default();
-        let what = format!("Ready is withdrawn: {why}");
+        let what = format!("Ready turns False: {why}");
         self.teller.event(seen.withdrawn, &what);
         self.stage.tunnels.shop.again().await?;
         seen.restarted = self.began.elapsed();
         self.teller.event(seen.restarted, "the service is back");
         seen.back = self.green(eye, seen).await?;
-        self.teller.event(seen.back, "Ready again: proven anew");
+        self.teller.event(seen.back, "Ready again: a new proof");
         Ok(())
     }
 
-    /// Waits for green, and asks at that moment whether it is true.
+    /// Waits for green, and sends a request at that moment.
     async fn green(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<Duration> {
         eye.until(PATIENCE, "Ready", ready).await?;
         let at = self.began.elapsed();
@@ -187,9 +187,9 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
         StoryMoment::usual(seen.programmed, "green: its objects are written"),
         StoryMoment::ours(seen.proven, "green: proven by a request"),
         StoryMoment::ours(seen.withdrawn, "not green: the service is gone"),
-        StoryMoment::usual(seen.withdrawn, "still green: nobody asks"),
-        StoryMoment::ours(seen.back, "green: proven anew"),
-        StoryMoment::usual(told, "the agent's next heartbeat: first request answered"),
+        StoryMoment::usual(seen.withdrawn, "still green: not checked"),
+        StoryMoment::ours(seen.back, "green: a new proof"),
+        StoryMoment::usual(told, "the agent's next heartbeat: first request succeeds"),
     ]
 }
 

@@ -1,17 +1,17 @@
-//! The text for people: short lines, two timelines beside each other, one line for the result. Pure.
+//! The text for people: short lines, two timelines side by side, one line for the result. Pure.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::{ReadyMessage, StoryMoment, StoryResult, StoryTitle, word};
 
-/// No line is longer.
+/// Maximum width of a line.
 const WIDTH: usize = 100;
-/// The columns of the two timelines: the time, and what happened here.
+/// The widths of the columns with the time and with what happened here.
 const TIME: usize = 13;
 const OURS: usize = 36;
 
-/// How text looks.
+/// How text is printed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextPage {
     colour: bool,
@@ -33,8 +33,8 @@ impl TextPage {
     pub(super) fn ready(self, ready: &ReadyMessage) -> String {
         let mut text = wrapped(
             "",
-            "A Kubernetes API server in a box, three operators, a gateway, an agent with a local service, \
-             simulated coderd and Hetzner. All of it is in this process and gone when it ends.",
+            "A Kubernetes API server, three operators, a gateway, an agent with a local service, and \
+             simulated coderd and Hetzner APIs. Everything runs in this process and ends with it.",
         );
         text.push('\n');
         let mut row = |name: &str, value: &str| {
@@ -112,7 +112,7 @@ impl TextPage {
 
     pub(super) fn stay(self, kubeconfig: &Path) -> String {
         let kubeconfig = kubeconfig.display();
-        let mut text = wrapped("", "Everything stays up until Ctrl-C. In another terminal:");
+        let mut text = wrapped("", "Running until Ctrl-C. In another terminal:");
         text.insert(0, '\n');
         text.push('\n');
         for line in [
@@ -141,7 +141,7 @@ impl TextPage {
     }
 }
 
-/// In order of time, with what happened at the same time in one row.
+/// Sorted by time; moments of the same time share a row.
 fn merged(moments: &[StoryMoment]) -> Vec<StoryMoment> {
     let mut sorted = moments.to_vec();
     sorted.sort_by_key(|it| it.at);
@@ -157,7 +157,7 @@ fn merged(moments: &[StoryMoment]) -> Vec<StoryMoment> {
     all
 }
 
-/// A time as people say it: `0.131 s`, `12.4 s`, `10 min 51 s`.
+/// A time for people: `0.131 s`, `12.4 s`, `10 min 51 s`.
 pub(super) fn clock(at: Duration) -> String {
     let seconds = at.as_secs_f64();
     match at.as_secs() {
@@ -167,14 +167,14 @@ pub(super) fn clock(at: Duration) -> String {
     }
 }
 
-/// Text in lines of at most [`WIDTH`], each with `indent` before it.
+/// Text wrapped at [`WIDTH`], each line with `indent`.
 fn wrapped(indent: &str, text: &str) -> String {
     let lines = lines(text, WIDTH - indent.len());
     let indented = lines.iter().map(|line| format!("{indent}{line}\n"));
     indented.collect()
 }
 
-/// Text in lines of at most `width`; a longer word has a line of its own.
+/// Text wrapped at `width`; a longer word has its own line.
 fn lines(text: &str, width: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
