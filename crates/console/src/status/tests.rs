@@ -411,7 +411,7 @@ fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
     };
     let lines = [
         line(200, lost),
-        line(150, object("rival")),
+        line(150, object("other")),
         line(49, object("kubectl-edit")),
     ];
     let marks = marks(&lines, fixture::at());
@@ -421,7 +421,7 @@ fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
         .collect();
     assert_eq!(
         told,
-        [(1, None), (49, Some("kubectl-edit")), (150, Some("rival"))]
+        [(1, None), (49, Some("kubectl-edit")), (150, Some("other"))]
     );
 }
 

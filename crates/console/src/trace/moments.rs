@@ -194,7 +194,7 @@ fn told(note: &JournalNote) -> TraceMoment {
         NoteKind::Ended(verdict) => ("operator", format!("reconcile ended: {verdict}")),
         NoteKind::Pushback { class, message } => ("API server", format!("{class}: {message}")),
         NoteKind::Conflict { object, winner } => (
-            winner.as_deref().unwrap_or("somebody"),
+            winner.as_deref().unwrap_or("another writer"),
             format!("wrote {object} first"),
         ),
         NoteKind::Wrote {

@@ -106,7 +106,7 @@ impl Tale<'_> {
             self.gateway()
         );
         let answer = self.stage.tunnels.shop.answer().trim();
-        let what = format!("{curl} returns: {answer}");
+        let what = format!("{curl} -> {answer}");
         self.teller.event(self.began.elapsed(), &what);
         Ok(())
     }
