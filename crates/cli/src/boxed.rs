@@ -1,4 +1,4 @@
-//! `aplomb box`: serve until a signal, say so in one line, leave the files it wrote.
+//! `aplomb box`: serves until a signal, prints one line when ready, and keeps the files it wrote.
 
 use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
     let running = start_with(server, config).await;
     let running = running.map_err(|error| match error {
         Error::Listen { .. } => {
-            anyhow!("{error}; give another --listen address, or port 0 for a free one")
+            anyhow!("{error}; use another --listen address, or port 0 for a free one")
         }
         other => other.into(),
     })?;
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Only trouble is said unasked; RUST_LOG asks for more.
+/// Only errors and warnings are logged unless RUST_LOG is set.
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()

@@ -1,5 +1,5 @@
-//! Which cluster: a kubeconfig and a context, as kubectl finds them, and a client that does not wait long for a
-//! server that is not there.
+//! The cluster: a kubeconfig and a context, found as kubectl does, and a client that does not wait long for an
+//! unreachable server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use kube::{Client, Config};
 
 use crate::args::ClusterArgs;
 
-/// A server that is there accepts a connection within this.
+/// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Whoever looks at something is told within this that it cannot be seen.
+/// Time limit for reading commands.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// A cluster to look at.
+/// A cluster to read from.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
     pub(crate) client: Client,
-    /// Where objects without a namespace of their own are looked for.
+    /// The namespace of objects that are named without one.
     pub(crate) namespace: String,
-    /// What the server is called in messages.
+    /// The server's name in messages.
     pub(crate) server: String,
 }
 
 impl ClusterClient {
-    /// The cluster that the flags name. Sends nothing yet.
+    /// The cluster that the flags select. Sends nothing yet.
     pub(crate) async fn of(args: &ClusterArgs) -> Result<Self> {
         let config = config(args.kubeconfig.clone(), args.context.clone()).await?;
         let namespace = args.namespace.clone();
@@ -38,12 +38,12 @@ impl ClusterClient {
         })
     }
 
-    /// What `look` finds, unless the server takes too long to say it.
+    /// The result of `look`, unless the server takes too long.
     pub(crate) async fn within<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
         match tokio::time::timeout(LOOK, look).await {
             Ok(found) => found,
             Err(_) => bail!(
-                "{} did not answer within {} s; is its address right, and is it up?",
+                "{} did not respond within {} s; check its address and that it is running",
                 self.server,
                 LOOK.as_secs()
             ),
@@ -51,7 +51,7 @@ impl ClusterClient {
     }
 }
 
-/// The configuration of a client: from a file, from where kubectl has it, or from the pod this runs in.
+/// The configuration of a client: from a file, from kubectl's default files, or from this process's pod.
 pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config> {
     let mut config = match kubeconfig {
         Some(file) => {
@@ -63,7 +63,7 @@ pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>)
             Ok(read) => of(read, context, "kubectl's kubeconfig").await?,
             Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) if context.is_none() => {
                 Config::incluster().map_err(|_| {
-                    anyhow!("no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount")
+                    anyhow!("no cluster configured; set --kubeconfig FILE, or run in a pod")
                 })?
             }
             Err(error) => return Err(unreadable("kubectl's kubeconfig", &error)),
@@ -73,14 +73,14 @@ pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>)
     Ok(config)
 }
 
-/// A parser quotes the line it stumbled over, and there are tokens in such lines: only what the operating system
-/// says is repeated.
+/// The parser quotes the invalid line, which may contain a token, so only the message of the operating system
+/// is repeated.
 fn unreadable(name: &str, error: &KubeconfigError) -> anyhow::Error {
     let why = match error {
         KubeconfigError::ReadConfig(cause, _) => format!(" ({cause})"),
         _ => String::new(),
     };
-    anyhow!("{name}: not a readable kubeconfig{why}; `kubectl config view --raw` prints one")
+    anyhow!("{name}: not a readable kubeconfig{why}; see `kubectl config view --raw`")
 }
 
 async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {
@@ -96,13 +96,13 @@ async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Con
     let mut config = Config::from_custom_kubeconfig(read, &options)
         .await
         .with_context(|| {
-            format!("{name}: {which} cannot be used; name another with --context, or repair it")
+            format!("{name}: {which} cannot be used; fix it, or select another with --context")
         })?;
     config.headers.extend(acting);
     Ok(config)
 }
 
-/// Whom the user of a context acts as: what kubectl writes with `--as`.
+/// The impersonation headers of a context, as kubectl sends for `--as`.
 fn acting_as(read: &Kubeconfig, context: Option<&String>) -> Vec<(HeaderName, HeaderValue)> {
     let named = context.or(read.current_context.as_ref());
     let context = read.contexts.iter().find(|it| Some(&it.name) == named);

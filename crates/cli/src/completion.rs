@@ -1,5 +1,5 @@
-//! `aplomb completion`: scripts for shells, the shim through which kubectl completes `kubectl aplomb`, and what that
-//! shim asks.
+//! `aplomb completion`: scripts for shells, the script through which kubectl completes `kubectl aplomb`, and the
+//! hidden command that this script calls.
 
 use anyhow::{Result, bail};
 use aplomb_console::table::resources;
@@ -8,14 +8,14 @@ use clap::{Command, CommandFactory};
 use crate::args::{Cli, CompletionArgs};
 use crate::out::OutputStream;
 
-/// kubectl runs an executable of the name kubectl_complete-aplomb with the words so far.
+/// kubectl runs an executable named kubectl_complete-aplomb with the words so far.
 const SHIM: &str = "\
 #!/bin/sh
 # Completes `kubectl aplomb`. Save it as kubectl_complete-aplomb in a directory of your PATH and make it executable:
 #   aplomb completion --kubectl > ~/.local/bin/kubectl_complete-aplomb && chmod +x ~/.local/bin/kubectl_complete-aplomb
 exec kubectl-aplomb __complete -- \"$@\"
 ";
-/// Tells the shell not to offer files.
+/// Completion directive: do not offer files.
 const NO_FILES: &str = ":4";
 
 pub(crate) fn run(args: &CompletionArgs, out: &OutputStream) -> Result<()> {
@@ -26,11 +26,11 @@ pub(crate) fn run(args: &CompletionArgs, out: &OutputStream) -> Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut script);
             out.print(&String::from_utf8_lossy(&script))
         }
-        (false, None) => bail!("name a shell, such as `aplomb completion bash`, or give --kubectl"),
+        (false, None) => bail!("set a shell, such as `aplomb completion bash`, or --kubectl"),
     }
 }
 
-/// What could come next after these words, the last of which is being written.
+/// Prints the possible completions of the last word.
 pub(crate) fn complete(words: &[String], out: &OutputStream) -> Result<()> {
     let mut lines = candidates(words);
     lines.push(NO_FILES.to_owned());
@@ -64,7 +64,7 @@ fn flags(command: &Command) -> Vec<String> {
     names.map(|name| format!("--{name}")).collect()
 }
 
-/// Subcommands, the values of a position, and the kinds where an object is named.
+/// Subcommands, the values of an argument, and kinds where an object is expected.
 fn values(command: &Command, path: &[&str]) -> Vec<String> {
     let below = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut all: Vec<String> = below.map(|it| it.get_name().to_owned()).collect();

@@ -1,5 +1,5 @@
-//! `aplomb connect`: a local service gets a public URL. Reads flags, runs the agent, prints what it
-//! tells; the agent itself is elsewhere.
+//! `aplomb connect`: gives a local service a public URL. Reads flags, runs the agent and prints its events;
+//! the agent is a crate of its own.
 
 mod screen;
 
@@ -22,18 +22,18 @@ use crate::args::ConnectArgs;
 use crate::preflight;
 use crate::run::config;
 
-/// Somebody else ended the tunnel.
+/// The tunnel was deleted or taken over elsewhere.
 const ENDED: u8 = 1;
-/// What `timeout` and others exit with when time is up.
+/// The exit code of `timeout` and similar tools.
 const TIMED_OUT: u8 = 124;
-/// What a shell shows for a process that an interrupt ended.
+/// The exit code of shells for a process that SIGINT ended.
 const INTERRUPTED: u8 = 130;
-/// A tunnel whose operator is away says nothing; after this long the screen does.
+/// After this long without an event, the screen prints a hint.
 const SILENCE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
     log();
-    // Before anything is made: a signal must always find somebody who gives the lease up.
+    // Before anything is created, so that the lease is released whenever a signal arrives.
     let mut signals = Signals::new()?;
     let config = config(args.kubeconfig.clone()).await?;
     let namespace = args.namespace.clone();
@@ -44,7 +44,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
     let (events, told) = mpsc::unbounded_channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
-        // It is never sent: that it is dropped means stop.
+        // Nothing is sent: dropping it means stop.
         drop(stopped.await);
     };
     let agent = aplomb_tunnel_agent::run(client, settings, events, shutdown);
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
         End::Agent(outcome) => return watch.over(outcome),
         other => other,
     };
-    // The agent hears it, and is waited for.
+    // The agent receives it and is waited for.
     drop(stop);
     let outcome = watch.until_end(&mut agent, &mut signals).await;
     match (end, outcome) {
@@ -75,19 +75,19 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
     }
 }
 
-/// Why the watching ended.
+/// Why watching ended.
 enum End {
     Agent(aplomb_tunnel_agent::Result<()>),
     Signal,
     TimedOut,
 }
 
-/// What a person sees of an agent.
+/// The output for a person.
 struct Watch {
     screen: ConnectScreen,
     told: mpsc::UnboundedReceiver<AgentEvent>,
     connector_only: bool,
-    /// What was waited for has been seen once.
+    /// The awaited state was reached once.
     there: bool,
     deadline: Option<Instant>,
 }
@@ -124,7 +124,7 @@ impl Watch {
         self.screen.show(event);
     }
 
-    /// What was told before the end is shown before it.
+    /// Events before the end are printed before it.
     fn over(mut self, outcome: aplomb_tunnel_agent::Result<()>) -> Result<ExitCode> {
         while let Ok(event) = self.told.try_recv() {
             self.show(&event);
@@ -132,7 +132,7 @@ impl Watch {
         self.screen.end();
         match outcome {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            // Somebody meant it: nothing is wrong with the tool.
+            // Another person did this on purpose, so it is not a tool error.
             Err(error @ (Error::Deleted(_) | Error::Replaced(_))) => {
                 eprintln!("aplomb: {error}");
                 Ok(ExitCode::from(ENDED))
@@ -144,7 +144,7 @@ impl Watch {
     fn timed_out(mut self) -> ExitCode {
         self.screen.end();
         let why = self.screen.trouble();
-        eprintln!("aplomb: the tunnel was not proven in time{why}");
+        eprintln!("aplomb: timed out before the tunnel was proven{why}");
         ExitCode::from(TIMED_OUT)
     }
 }
@@ -221,7 +221,7 @@ fn name(args: &ConnectArgs, machine: &str) -> Result<String> {
     };
     ensure!(
         is_label(&name),
-        "--name {name:?} cannot be a name: use at most 63 lower-case letters, digits and dashes"
+        "invalid --name {name:?}; use at most 63 lower-case letters, digits and dashes"
     );
     Ok(name)
 }
@@ -232,7 +232,7 @@ fn machine() -> String {
     name.unwrap_or_default().trim().to_owned()
 }
 
-/// A name for the tunnel to `target`: the same on each start, another on another machine.
+/// The default name of the tunnel to `target`: stable over restarts, different on each machine.
 fn label(machine: &str, target: &ExposedTarget) -> String {
     let host = if target.is_local() {
         machine
@@ -259,7 +259,7 @@ fn is_label(name: &str) -> bool {
     (1..=63).contains(&name.len()) && name.chars().all(inner) && edges
 }
 
-/// The screen is for the events; RUST_LOG asks for more.
+/// Events use the screen, so only errors are logged unless RUST_LOG is set.
 fn log() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt()

@@ -1,4 +1,4 @@
-//! `aplomb demo`: reads flags and hands over to the demo itself.
+//! `aplomb demo`: reads flags and runs the demo.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use crate::out::OutputStream;
 pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> {
     ensure!(
         args.speed.is_finite() && args.speed > 0.0,
-        "--speed {}: write a number above 0, such as 2 for twice as fast",
+        "invalid --speed {}; use a number above 0, such as 2 for twice as fast",
         args.speed
     );
     let scripts = match args.script.is_empty() {

@@ -1,10 +1,10 @@
-//! What went wrong, in one line that says what to do about it. Never more than one line, and never an object.
+//! An error as one line with the problem and the fix. Never more than one line, and never a whole object.
 
 use std::error::Error as StdError;
 
 use kube::core::Status;
 
-/// The line for an error, without the program's name before it.
+/// The line for an error, without the program's name.
 pub(crate) fn line(error: &anyhow::Error) -> String {
     let mut said: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -17,7 +17,7 @@ pub(crate) fn line(error: &anyhow::Error) -> String {
     one_line(&said.join(": "))
 }
 
-/// Errors often repeat their cause in their own words.
+/// Skips a cause that an outer error already repeats.
 fn add(said: &mut Vec<String>, text: String) {
     if !said.iter().any(|before| before.contains(&text)) {
         said.retain(|before| !text.contains(before.as_str()));
@@ -25,12 +25,12 @@ fn add(said: &mut Vec<String>, text: String) {
     }
 }
 
-/// A text with line ends and indentation made to spaces.
+/// A text with line breaks and indentation replaced by spaces.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What is wrong with a command line: what clap says first, its advice, and where to read on.
+/// A usage error: clap's message, its hints, and the usage.
 pub(crate) fn of_usage(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraphs = text.split("\n\n").map(one_line);
@@ -39,21 +39,21 @@ pub(crate) fn of_usage(error: &clap::Error) -> String {
         Some(usage) => format!("usage: {usage}"),
         None => it.trim_start_matches("error: ").to_owned(),
     });
-    format!("{}; --help tells more", said.collect::<Vec<_>>().join("; "))
+    format!("{}; see --help", said.collect::<Vec<_>>().join("; "))
 }
 
-/// What a server, or the lack of one, says.
+/// The message for an error of the API server, or of the connection to it.
 pub(crate) fn of_server(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => of_status(status),
         kube::Error::Auth(cause) => format!(
-            "the kubeconfig's user cannot be used ({}); get a new kubeconfig, or log in again",
+            "cannot use the kubeconfig's credentials ({}); get a new kubeconfig, or log in again",
             root(cause)
         ),
         kube::Error::Service(cause) => unreachable(cause.as_ref()),
         kube::Error::HyperError(cause) => unreachable(cause),
         kube::Error::InferConfig(_) | kube::Error::InferKubeconfig(_) => {
-            format!("no cluster: {}; give --kubeconfig FILE", root(error))
+            format!("no cluster configured: {}; set --kubeconfig FILE", root(error))
         }
         other => root(other),
     }
@@ -62,14 +62,14 @@ pub(crate) fn of_server(error: &kube::Error) -> String {
 fn of_status(status: &Status) -> String {
     let message = status.message.trim();
     match status.code {
-        401 => "the API server does not accept this user's credentials: the token is wrong or has expired; get a \
+        401 => "the API server rejected the credentials: the token is wrong or has expired; get a \
                 new kubeconfig, or log in again"
             .to_owned(),
-        403 => format!("{message}; ask whoever runs the cluster for a Role that allows it; to look, aplomb-view is enough"),
+        403 => format!("{message}; ask a cluster administrator for a Role that allows it; aplomb-view allows reading"),
         404 if message.is_empty() || message.contains("page not found") || message.contains("could not find the requested resource") => {
-            "the kinds of Aplomb are not installed; `aplomb crds --apply` installs them".to_owned()
+            "Aplomb's kinds are not installed; install them with `aplomb crds --apply`".to_owned()
         }
-        429 | 503 => format!("the API server has no time for this ({message}); try again later"),
+        429 | 503 => format!("the API server is overloaded ({message}); try again later"),
         _ => message.to_owned(),
     }
 }
@@ -78,13 +78,13 @@ fn unreachable(cause: &(dyn StdError + 'static)) -> String {
     let why = root(cause);
     if why.contains("certificate") {
         return format!(
-            "the API server's certificate is not trusted ({why}); take the kubeconfig of this very cluster"
+            "the API server's certificate is not trusted ({why}); use the kubeconfig of this cluster"
         );
     }
-    format!("the API server cannot be reached ({why}); is its address right, and is it up?")
+    format!("the API server cannot be reached ({why}); check its address and that it is running")
 }
 
-/// The last cause: what the operating system or the peer said.
+/// The last cause: the message of the operating system or of the peer.
 fn root(error: &(dyn StdError + 'static)) -> String {
     let mut last = error;
     while let Some(cause) = last.source() {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn the_context_of_a_refusal_comes_first() {
         let error = Err::<(), _>(refused(400, "bad\n  selector")).context("list tunnels");
-        let said = line(&error.expect_err("it is one"));
+        let said = line(&error.expect_err("it is an error"));
         assert_eq!(said, "list tunnels: bad selector");
     }
 }

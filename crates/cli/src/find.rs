@@ -1,5 +1,5 @@
-//! Where the operators can be asked what they are doing: at the addresses that were given, at those on their Leases, or
-//! through the API server at their pods. Whoever cannot be found is said; nothing is guessed.
+//! Finds the admin addresses of operators: given by flags, on their Leases, or of their pods through the API
+//! server. Operators that cannot be reached are reported.
 
 mod admin;
 
@@ -14,23 +14,23 @@ pub(crate) use self::admin::AdminClient;
 use crate::cluster::ClusterClient;
 use crate::fault;
 
-/// Where operators are unless they are told otherwise.
+/// The default namespace of operators.
 const HOME: &str = "aplomb-system";
-/// What their Leases are called.
+/// The names of their Leases.
 const OPERATORS: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
 const PODS: &str = "/api/v1/pods?labelSelector=app.kubernetes.io%2Fpart-of%3Daplomb";
 
-/// The operators that can be asked, and what is known of the others.
+/// The operators that can be reached, and what is known of the others.
 #[derive(Default)]
 pub(crate) struct FoundOperators {
     pub(crate) admins: Vec<AdminClient>,
-    /// Their Leases, as the API server has them, if it lets us see.
+    /// Their Leases; `None` if they cannot be read.
     pub(crate) leases: Option<Vec<Value>>,
-    /// Whom nobody can ask, and why.
+    /// Operators that cannot be reached, and why.
     pub(crate) gaps: Vec<String>,
 }
 
-/// Finds them.
+/// Finds the operators.
 pub(crate) async fn operators(cluster: &ClusterClient, given: &[String]) -> Result<FoundOperators> {
     let mut found = FoundOperators::default();
     match leases(&cluster.client).await {
@@ -58,25 +58,25 @@ pub(crate) async fn operators(cluster: &ClusterClient, given: &[String]) -> Resu
         let (name, holder) = (text(lease, "/metadata/name"), holder(lease));
         if !holder.is_empty() && !asked.contains(holder) {
             let gap = format!(
-                "{name}, held by {holder}, cannot be asked from here; --admin URL names its admin address"
+                "cannot reach {name}, held by {holder}; set its admin address with --admin URL"
             );
             found.gaps.push(gap);
         }
     }
     if found.admins.is_empty() && found.gaps.is_empty() {
-        let gap = "no operator runs; `aplomb run` starts them, and --admin URL names one that runs elsewhere";
+        let gap = "no operator found; start one with `aplomb run`, or set its address with --admin URL";
         found.gaps.push(gap.to_owned());
     }
     Ok(found)
 }
 
-/// Those that wrote their address on the Lease they hold, if it is them who answer there.
+/// Operators with an address on their Lease, if it is the holder that responds there.
 async fn by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTreeSet<String> {
     let address = |lease: &Value| {
         let notes = lease.pointer("/metadata/annotations")?;
         notes[ADMIN].as_str().map(str::to_owned)
     };
-    // Several operators of one process have one address.
+    // Operators of one process share an address.
     let addresses: BTreeSet<String> = leases.iter().filter_map(address).collect();
     let there = addresses.iter().filter_map(|it| AdminClient::at(it).ok());
     let holders: BTreeSet<&str> = leases.iter().map(holder).collect();
@@ -90,7 +90,7 @@ async fn by_lease(leases: &[Value], admins: &mut Vec<AdminClient>) -> BTreeSet<S
     asked
 }
 
-/// Those whose pods the API server lets us reach.
+/// Operators in pods that are reachable through the API server.
 async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut FoundOperators) {
     let Ok(pods) = list(client, PODS).await else {
         return;
@@ -106,7 +106,7 @@ async fn by_pod(client: &Client, asked: &mut BTreeSet<String>, found: &mut Found
     }
 }
 
-/// Each with what it calls itself. One that does not answer takes no time from the others.
+/// Each with its identities. All are queried at the same time, so one that is down delays no other.
 async fn introduced(admins: Vec<AdminClient>) -> Vec<(AdminClient, BTreeSet<String>)> {
     let each = admins.into_iter().map(|admin| async move {
         let identities = admin.identities().await;
@@ -115,7 +115,7 @@ async fn introduced(admins: Vec<AdminClient>) -> Vec<(AdminClient, BTreeSet<Stri
     futures::future::join_all(each).await
 }
 
-/// The Leases of operators: everywhere, or where they are at home if one may not look everywhere.
+/// The Leases of operators: of all namespaces, or of the default one if only that is allowed.
 async fn leases(client: &Client) -> kube::Result<Vec<Value>> {
     const LEASES: &str = "/apis/coordination.k8s.io/v1";
     let all = match list(client, &format!("{LEASES}/leases")).await {

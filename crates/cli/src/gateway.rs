@@ -1,7 +1,6 @@
-//! `aplomb gateway`: the data plane of tunnels. Reads flags, connects, serves until a signal.
+//! `aplomb gateway`: the data plane of tunnels. Reads flags, connects, and serves until a signal.
 //!
-//! A value that cannot work ends the process at once with the name of its flag and what to write
-//! instead.
+//! An invalid value ends the process at once, with the name of its flag and how to fix it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,13 +37,13 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let served = aplomb_tunnel_gateway::run(client, settings, shutdown).await;
     served.map_err(|error| match error {
         GatewayError::NoAddress(_) => {
-            anyhow!("{error}: --advertise ADDRESS, or POD_IP in the environment of a pod")
+            anyhow!("{error}, or POD_IP in the environment of a pod")
         }
         GatewayError::Listen(..) => {
-            anyhow!("{error}: give --listen and --listen-tls addresses that are free")
+            anyhow!("{error}; use free addresses for --listen and --listen-tls")
         }
         GatewayError::Control(cause) if cause.to_string().contains("admin address") => {
-            anyhow!("{cause}: give --admin an address that is free, or port 0")
+            anyhow!("{cause}; use a free address for --admin, or port 0")
         }
         other => other.into(),
     })
@@ -56,13 +55,13 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
     ensure!(
         is_name(&identity),
-        "--identity {identity:?} cannot be the name of an object: use lower-case letters, digits, dashes \
+        "invalid --identity {identity:?}; use lower-case letters, digits, dashes \
          and dots, such as gateway-1"
     );
     let origin_ca = match &args.origin_ca {
         Some(file) => Some(std::fs::read(file).with_context(|| {
             format!(
-                "--origin-ca {}: not a readable file of PEM certificates",
+                "cannot read --origin-ca {}; it must be a file of PEM certificates",
                 file.display()
             )
         })?),
@@ -88,7 +87,7 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     Ok(settings)
 }
 
-/// Where others reach the listeners, if that is not where they are bound.
+/// The address that others use, if it is not the one the listeners are bound to.
 fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
     if args.advertise.is_some() {
         return Ok(args.advertise);
@@ -99,18 +98,18 @@ fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAdd
     }
     let pod_ip = pod_ip.filter(|ip| !ip.is_empty()).with_context(|| {
         format!(
-            "--listen {} is every address of this machine: say with --advertise ADDRESS which of them the \
-             operator reaches it at, or set POD_IP",
+            "--listen {} is every address of this machine; set --advertise to the ADDRESS that the \
+             operator uses to reach it, or set POD_IP",
             args.listen
         )
     })?;
     let ip = pod_ip
         .parse()
-        .with_context(|| format!("POD_IP {pod_ip:?} is no IP address"))?;
+        .with_context(|| format!("invalid POD_IP {pod_ip:?}; it must be an IP address"))?;
     Ok(Some(ip))
 }
 
-/// In lower case, as names are looked up.
+/// In lower case, for lookups.
 fn default_host(args: &GatewayArgs) -> Result<Option<String>> {
     let Some(host) = &args.default_host else {
         return Ok(None);
@@ -118,12 +117,12 @@ fn default_host(args: &GatewayArgs) -> Result<Option<String>> {
     let host = host.to_ascii_lowercase();
     ensure!(
         is_name(&host) && host.parse::<IpAddr>().is_err(),
-        "--default-host {host:?} cannot be the hostname of a tunnel: write one such as app.example.com"
+        "invalid --default-host {host:?}; use the hostname of a tunnel, such as app.example.com"
     );
     Ok(Some(host))
 }
 
-/// The same in the next life: the host, and the port that no other process of it can have.
+/// Stable over restarts: the host name, and the port that no other process of the host can have.
 fn own_identity(args: &GatewayArgs) -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let plain = |c: char| match c.to_ascii_lowercase() {
@@ -148,7 +147,7 @@ fn is_name(name: &str) -> bool {
         && name.ends_with(inner)
 }
 
-/// The settings in force, under the names of their flags.
+/// The effective settings, by flag name.
 fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
     let texts = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({

@@ -1,4 +1,4 @@
-//! `aplomb get`: our kinds as kubectl prints them. Asks the API server, prints, and with `--watch` goes on.
+//! `aplomb get`: our kinds as kubectl prints them. Reads from the API server, prints, and watches with `--watch`.
 
 mod print;
 mod watch;
@@ -17,7 +17,7 @@ use crate::args::GetArgs;
 use crate::cluster::ClusterClient;
 use crate::out::OutputStream;
 
-/// Something asked for is not there, as opposed to a tool error (2).
+/// A named object does not exist, as opposed to a tool error (2).
 const FINDING: u8 = 1;
 
 pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
@@ -50,27 +50,27 @@ pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
     }
 }
 
-/// What cannot be meant together.
+/// Rejects flags that exclude each other.
 fn sensible(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     if args.watch && wanted.len() != 1 {
-        bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
+        bail!("--watch follows one kind; use `aplomb get httpproxies --watch` or another kind");
     }
     if args.all_namespaces && wanted.iter().any(|it| it.name.is_some()) {
-        bail!("a name is one namespace's: leave out --all-namespaces, or the name");
+        bail!("a name needs one namespace; leave out --all-namespaces, or the name");
     }
     if args.selector.is_some() && wanted.iter().any(|it| it.name.is_some()) {
-        bail!("a name and --selector exclude each other: give one of them");
+        bail!("a name and --selector exclude each other; use one of them");
     }
     Ok(())
 }
 
-/// Where, and which of them.
+/// The namespace and the selector.
 struct Scope {
     namespace: Option<String>,
     selector: Option<String>,
 }
 
-/// What was found, what was not, and the first refusal.
+/// Objects found, names not found, and the first rejected request.
 #[derive(Default)]
 struct Seen {
     found: Vec<FoundObjects>,
@@ -79,7 +79,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Objects of one kind that were named one by one are shown together.
+    /// Objects of one kind that were named one by one are printed together.
     fn add(&mut self, wanted: &KindQuery, objects: Vec<Value>, alone: bool) {
         let named = wanted.name.is_some();
         if let Some(last) = self.found.last_mut()
@@ -111,7 +111,7 @@ async fn collect(
             Err(kube::Error::Api(status)) if status.code == 404 && is_object(&status.reason) => {
                 seen.missing.push(one.not_found());
             }
-            // A kind that is not installed has no objects; only when nothing is, nobody can know.
+            // A kind that is not installed has no objects. It is an error only if no kind is installed.
             Err(error @ kube::Error::Api(_)) if is_absent(&error) => {
                 absent = Some(refused(&one.resource, scope, error));
             }
@@ -129,7 +129,7 @@ async fn collect(
     }
 }
 
-/// The objects of one kind, or the one of that name.
+/// The objects of one kind, or the one with the given name.
 async fn read(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<Vec<Value>> {
     let mut path = one.path(scope.namespace.as_deref());
     if let Some(selector) = &scope.selector {
@@ -146,7 +146,7 @@ async fn read(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<V
     })
 }
 
-/// One byte in a query.
+/// One byte, percent-encoded for a query.
 fn encoded(byte: u8) -> String {
     match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {

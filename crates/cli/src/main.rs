@@ -1,4 +1,4 @@
-//! The `aplomb` binary: parse, wire, run. Anything longer than that lives in a module or a crate.
+//! The `aplomb` binary: parses flags and starts the command. Anything longer is a module or a crate.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -33,7 +33,7 @@ use clap::{CommandFactory, FromArgMatches};
 use args::{Cli, CliCommand};
 use out::OutputStream;
 
-/// Usage and tool errors, as opposed to findings (1) and time-outs (124).
+/// Usage and tool errors, as opposed to findings (1) and timeouts (124).
 const TOOL_ERROR: u8 = 2;
 
 #[tokio::main(flavor = "current_thread")]
@@ -52,7 +52,7 @@ async fn main() -> ExitCode {
     let out = OutputStream::new(cli.color);
     match dispatch(cli.command, &out).await {
         Ok(code) => code,
-        // Whoever read what was printed has had enough.
+        // The reader closed the pipe: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("aplomb: {}", fault::line(&error));
@@ -61,7 +61,7 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line; as a plugin of kubectl, usage says so.
+/// Parses the command line; as a kubectl plugin, usage shows `kubectl aplomb`.
 fn parse() -> Result<Cli, ExitCode> {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
@@ -73,7 +73,7 @@ fn parse() -> Result<Cli, ExitCode> {
         .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches));
     read.map_err(|error| {
-        // Help is printed whole, whether it was asked for or is the only thing to say.
+        // Help is printed in full, also where it is shown because arguments are missing.
         let help = !error.use_stderr()
             || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if !help {

@@ -1,4 +1,4 @@
-//! Standard output: text, with colours where a person looks at it. Only data goes there.
+//! Standard output: text, with colors on a terminal. Only data is printed there.
 
 use std::io::{IsTerminal, Write};
 
@@ -16,7 +16,7 @@ pub(crate) struct OutputStream {
 }
 
 impl OutputStream {
-    /// Colours as the flag says, or else the environment, or else the terminal.
+    /// Colors by flag, else by environment, else by terminal.
     pub(crate) fn new(color: ColorMode) -> Self {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let forced = std::env::var_os("CLICOLOR_FORCE")
@@ -29,12 +29,12 @@ impl OutputStream {
         Self { color }
     }
 
-    /// Whether there are colours.
+    /// Whether colors are used.
     pub(crate) fn color(&self) -> bool {
         self.color
     }
 
-    /// Prints at once, so that whoever reads a pipe has it.
+    /// Prints and flushes, so that readers of a pipe get it at once.
     pub(crate) fn print(&self, text: &str) -> Result<()> {
         let mut stdout = std::io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
@@ -42,7 +42,7 @@ impl OutputStream {
         Ok(())
     }
 
-    /// Lines as columns, with the states of conditions coloured.
+    /// Lines as columns, with the status of conditions colored.
     pub(crate) fn table(&self, layout: &mut TableLayout, lines: &[Vec<String>]) -> String {
         layout.painted(lines, |_, _, cell| self.paint(cell))
     }
@@ -54,7 +54,7 @@ impl OutputStream {
         lines.flat_map(|line| [line, "\n"]).collect()
     }
 
-    /// A word in the colour of what it says.
+    /// A word in the color of its meaning.
     pub(crate) fn paint(&self, word: &str) -> String {
         let code = match word {
             "True" | "true" | "ok" | "leading" => "32",
@@ -69,14 +69,14 @@ impl OutputStream {
     }
 }
 
-/// With four spaces, as kubectl indents it.
+/// Indented by four spaces, as kubectl does.
 pub(crate) fn json_text(value: &Value) -> String {
     let mut text = Vec::new();
     let indented = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, indented);
     value
         .serialize(&mut serializer)
-        .expect("a value that was read can be written");
+        .expect("a parsed value serializes");
     text.push(b'\n');
     String::from_utf8_lossy(&text).into_owned()
 }

@@ -1,5 +1,5 @@
-//! Whether a cluster has what a long-running command cannot work without. Asked once at the start, so that the answer is
-//! one line and an exit, and not minutes of patience with something that nobody is going to install.
+//! Checks at startup that a cluster has what a long-running command needs, so that a problem is one line and an exit
+//! instead of minutes of retries.
 
 use std::time::Duration;
 
@@ -8,29 +8,29 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Client, Error};
 use tokio::time::{Instant, sleep, timeout};
 
-/// A kind that was installed a moment ago is listed within this.
+/// Time limit for a kind that was just installed to be listed.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// An operator that starts beside a gateway installs the Gateway API within this.
+/// Time limit for an operator that starts with the gateway to install the Gateway API.
 const BESIDE: Duration = Duration::from_secs(30);
 const PACE: Duration = Duration::from_millis(250);
-/// A server that is there answers within this.
+/// Time limit for a response.
 const ANSWER: Duration = Duration::from_secs(10);
 
 const GROUP: &str = "aplomb.dev/v1alpha1";
-/// What `aplomb gateway` reads of the Gateway API.
+/// The kinds of the Gateway API that `aplomb gateway` reads.
 const GATEWAY_API: (&str, &[&str]) = ("gateway.networking.k8s.io/v1", &["gateways", "httproutes"]);
 
-/// Makes sure that somebody answers and accepts the user.
+/// Checks that the server responds and accepts the credentials.
 pub(crate) async fn reach(client: &Client) -> Result<()> {
     let answer = timeout(ANSWER, client.apiserver_version()).await;
     match answer.map_err(|_| silent())? {
-        // Who may not know the version may still do what was asked for.
+        // A user without the right to read the version may still have all rights that are needed.
         Err(Error::Api(status)) if status.code != 401 => Ok(()),
         other => Ok(other.map(|_| ())?),
     }
 }
 
-/// Makes sure that the server serves the kinds of these definitions.
+/// Checks that the server serves the kinds of these CRDs.
 pub(crate) async fn kinds(client: &Client, definitions: &[CustomResourceDefinition]) -> Result<()> {
     let Some(first) = definitions.first() else {
         return Ok(());
@@ -45,7 +45,7 @@ pub(crate) async fn kinds(client: &Client, definitions: &[CustomResourceDefiniti
     served(client, &group, &plurals.collect::<Vec<_>>(), PATIENCE).await
 }
 
-/// Makes sure that the server serves the Gateway API, which the operator installs where it is missing.
+/// Checks that the server serves the Gateway API, which the operator installs where it is missing.
 pub(crate) async fn gateway_api(client: &Client) -> Result<()> {
     let (group, plurals) = GATEWAY_API;
     if served(client, group, plurals, Duration::ZERO)
@@ -54,7 +54,7 @@ pub(crate) async fn gateway_api(client: &Client) -> Result<()> {
     {
         tracing::info!(
             group,
-            "Waiting until somebody has installed the Gateway API"
+            "Waiting for the Gateway API to be installed"
         );
     }
     served(client, group, plurals, BESIDE).await
@@ -71,7 +71,7 @@ async fn served(client: &Client, group: &str, plurals: &[&str], patience: Durati
         if Instant::now() >= deadline {
             let name = group.split('/').next().unwrap_or_default();
             bail!(
-                "the cluster has no {}; `aplomb crds --apply` installs the kinds of {name}, run by an administrator",
+                "{} of {name} not installed; run `aplomb crds --apply` as an administrator",
                 missing.join(", ")
             );
         }
@@ -79,7 +79,7 @@ async fn served(client: &Client, group: &str, plurals: &[&str], patience: Durati
     }
 }
 
-/// Makes sure that this user may list a kind of ours, which is what everything begins with.
+/// Checks that this user may list a kind of ours, the first right that every command needs.
 pub(crate) async fn may_list(client: &Client, plural: &str, namespace: Option<&str>) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     let scope = namespace.map_or_else(String::new, |it| format!("/namespaces/{it}"));
@@ -88,7 +88,7 @@ pub(crate) async fn may_list(client: &Client, plural: &str, namespace: Option<&s
         let request = http::Request::get(&path).body(Vec::new())?;
         let answer = timeout(ANSWER, client.request::<serde_json::Value>(request)).await;
         match answer.map_err(|_| silent())? {
-            // Roles that were bound a moment ago are heard of within the patience.
+            // A Role that was bound a moment ago may not be effective yet.
             Err(Error::Api(status)) if status.is_forbidden() && Instant::now() < deadline => {}
             other => return Ok(other.map(|_| ())?),
         }
@@ -98,7 +98,7 @@ pub(crate) async fn may_list(client: &Client, plural: &str, namespace: Option<&s
 
 fn silent() -> anyhow::Error {
     anyhow!(
-        "the API server did not answer within {} s; is its address right, and is it up?",
+        "the API server did not respond within {} s; check its address and that it is running",
         ANSWER.as_secs()
     )
 }
@@ -107,9 +107,9 @@ async fn missing(client: &Client, group: &str, plurals: &[&str]) -> Result<Vec<S
     let listed = match client.list_api_group_resources(group).await {
         Ok(listed) => listed.resources,
         Err(Error::Api(status)) if status.code == 404 => Vec::new(),
-        // Whoever may not look has been given them by somebody who may.
+        // A user without discovery rights is expected to have been set up by an administrator.
         Err(Error::Api(status)) if status.is_forbidden() => return Ok(Vec::new()),
-        Err(error) => return Err(error).context("cannot ask which kinds the cluster has"),
+        Err(error) => return Err(error).context("cannot list the kinds of the cluster"),
     };
     let there = |plural: &&&str| !listed.iter().any(|it| it.name == **plural);
     let missing = plurals.iter().filter(there);

@@ -1,6 +1,6 @@
-//! `aplomb run`: the operators, in a cluster or beside one. Reads flags, connects, runs until a signal.
+//! `aplomb run`: the operators, in a pod or outside the cluster. Reads flags, connects, and runs until a signal.
 //!
-//! A token never passes through here: only the name of its file does.
+//! A token is never handled here, only the name of its file.
 
 mod office;
 mod settings;
@@ -23,7 +23,7 @@ pub(crate) use self::settings::label;
 use self::settings::{OperatorSettings, settings, shown};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// What is logged. An endpoint that is closed in order says of its relays that it is an error.
+/// Log levels. iroh logs an error for each relay of an endpoint that closes normally, so relays are left out.
 const LEVELS: &str = "info,kube_client::client::builder=off,iroh::socket::transports::relay=off,iroh::socket::transports::relay::actor=info";
 const NAMESPACE: &str = "aplomb-system";
 
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
         .await
 }
 
-/// Says at once that it cannot work, rather than waiting for it.
+/// Fails at once if it cannot work, instead of retrying.
 async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
     preflight::kinds(client, &definitions(args.operators())).await?;
     for operator in args.operators() {
@@ -77,7 +77,7 @@ async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// What they look after, and cannot work without.
+/// The CRDs of the kinds that these operators reconcile.
 fn definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
     let of = |operator: &OperatorArg| match operator {
         OperatorArg::Coder => aplomb_api::coder_definitions(),
@@ -87,8 +87,8 @@ fn definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
     operators.iter().flat_map(of).collect()
 }
 
-/// Runs them side by side. One that fails ends the others, so that whoever watches over this process
-/// starts all of them anew.
+/// Runs them in parallel. If one fails, all end, so that the supervisor of this process
+/// restarts all of them.
 async fn operate(
     operators: &[OperatorArg],
     client: kube::Client,
@@ -134,7 +134,7 @@ pub(crate) fn own_namespace() -> String {
     }
 }
 
-/// Names this process alone: a pod's name is unique, and elsewhere the process id makes it so.
+/// The default identity: a pod's name is unique; elsewhere the process id makes it so.
 fn own_identity() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), std::process::id())

@@ -1,4 +1,4 @@
-//! `aplomb sim`: local stand-ins for services that controllers call. Serves until a signal.
+//! `aplomb sim`: local simulations of external APIs. Serves until a signal.
 
 mod coderd;
 mod hetzner;
@@ -34,7 +34,7 @@ async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Serves until a signal, or until what runs beside it ends.
+/// Serves until a signal, or until the work that runs with it ends.
 async fn serve<C: Core>(
     service: Service<C>,
     listen: SocketAddr,
@@ -43,7 +43,7 @@ async fn serve<C: Core>(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let running = stand_in::serve(service, listen).await.with_context(|| {
-        format!("--listen {listen} cannot be used: give another address, or port 0 for a free one")
+        format!("cannot listen on --listen {listen}; use another address, or port 0 for a free one")
     })?;
     println!("ready {}", running.url());
     tokio::select! {

@@ -1,5 +1,5 @@
-//! `aplomb status`: operators, watches, budgets, queues and what is not ready, on one screen. Asks the operators and the
-//! API server, prints, and with `--wait` asks again until nothing is wrong.
+//! `aplomb status`: operators, watches, rate limits, queues and problems on one screen. Reads from the operators and
+//! the API server, prints, and with `--wait` repeats until there is no problem.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::fault;
 use crate::find::{self, FoundOperators};
 use crate::out::{OutputStream, json_text};
 
-/// There is an error or a warning; notices do not count.
+/// There is an error or a warning. Notices do not count.
 const FINDING: u8 = 1;
-/// What `timeout` and others exit with when time is up.
+/// The exit code of `timeout` and similar tools.
 const TIMED_OUT: u8 = 124;
-/// How often a status is asked for while it is waited for.
+/// Polling interval of `--wait`.
 const PACE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: StatusArgs, out: &OutputStream) -> Result<ExitCode> {
@@ -40,14 +40,14 @@ pub(crate) async fn run(args: StatusArgs, out: &OutputStream) -> Result<ExitCode
             (true, _) => ExitCode::SUCCESS,
             (false, false) => ExitCode::from(FINDING),
             (false, true) => {
-                eprintln!("aplomb: not everything was ready in time");
+                eprintln!("aplomb: timed out; the problems above remain");
                 ExitCode::from(TIMED_OUT)
             }
         });
     }
 }
 
-/// Everything as it is now, and what could not be read.
+/// The current state, and what could not be read.
 async fn look(cluster: &ClusterClient, admins: &[String]) -> Result<(Overview, Vec<String>)> {
     let FoundOperators {
         admins,
@@ -62,7 +62,7 @@ async fn look(cluster: &ClusterClient, admins: &[String]) -> Result<(Overview, V
         match told(admin).await {
             Ok(Some(status)) => readings.told.push(status),
             Ok(None) => gaps.push(format!(
-                "{} has no /status.json: it is older than this program",
+                "{} has no /status.json; it is older than this program",
                 admin.name()
             )),
             Err(error) => gaps.push(fault::line(&error)),
@@ -80,7 +80,7 @@ async fn told(admin: &find::AdminClient) -> Result<Option<Overview>> {
     }
 }
 
-/// Our objects of every namespace, or of one's own where one may not look further.
+/// Our objects of every namespace, or of the current one if only that is allowed.
 async fn objects(
     cluster: &ClusterClient,
     readings: &mut ScreenData,
@@ -111,7 +111,7 @@ async fn objects(
             Err(error) => return Err(error.into()),
         }
     }
-    // Whoever sees nothing must not be told that all is well.
+    // If nothing could be read, the status must not look healthy.
     match refused {
         Some(refused) if known == 0 => Err(refused.into()),
         _ => Ok(()),
@@ -122,7 +122,7 @@ fn is<T>(answer: &kube::Result<T>, code: u16) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == code)
 }
 
-/// Whoever is not known sees nothing at all, which is no gap.
+/// Credentials that are rejected can read nothing, so no single kind is missing.
 fn is_stranger(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }

@@ -1,4 +1,4 @@
-//! `aplomb trace KIND/NAME`: the story of one object. Gathers what can be read, and prints it.
+//! `aplomb trace KIND/NAME`: the history of one object. Reads everything about it, and prints it.
 
 mod gather;
 
@@ -14,7 +14,7 @@ use crate::find;
 use crate::get::words;
 use crate::out::{OutputStream, json_text};
 
-/// There is no such object, as opposed to a tool error (2).
+/// The object does not exist, as opposed to a tool error (2).
 const FINDING: u8 = 1;
 
 pub(crate) async fn run(args: TraceArgs, out: &OutputStream) -> Result<ExitCode> {
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: TraceArgs, out: &OutputStream) -> Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-/// The sections of a trace, with the states of conditions coloured.
+/// The sections of a trace, with the status of conditions colored.
 fn text(trace: &ObjectTrace, out: &OutputStream) -> String {
     let sections = trace.sections();
     let texts = sections.iter();

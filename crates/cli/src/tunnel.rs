@@ -1,5 +1,5 @@
-//! `aplomb tunnel`: what tunnels there are and whether they work. Reads what the operator wrote;
-//! deletes when told to.
+//! `aplomb tunnel`: lists tunnels and shows whether they work, from the status that the operator wrote;
+//! deletes them on request.
 
 mod describe;
 
@@ -16,7 +16,7 @@ use crate::args::{TunnelArgs, TunnelCommand, TunnelOutput};
 use crate::preflight;
 use crate::run::config;
 
-/// Something is not as it should be, as opposed to a tool error (2).
+/// A tunnel does not work or does not exist, as opposed to a tool error (2).
 const FINDING: u8 = 1;
 const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
 
@@ -143,7 +143,7 @@ async fn delete(
             .find(|other| other.uid() != proxy.uid() && connectors_of(other).contains(&connector));
         if let Some(user) = user {
             bail!(
-                "connector {connector} stays: httpproxy {} uses it too",
+                "connector {connector} is kept; httpproxy {} also uses it",
                 user.name_any()
             );
         }
@@ -155,7 +155,7 @@ async fn delete(
     Ok(ExitCode::SUCCESS)
 }
 
-/// The connectors that a tunnel's rules name, each once.
+/// The connectors that a tunnel's rules name, without duplicates.
 fn connectors_of(proxy: &HttpProxy) -> Vec<String> {
     let backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
     let named = backends.filter_map(|backend| backend.connector.as_ref());
@@ -168,7 +168,7 @@ fn connectors_of(proxy: &HttpProxy) -> Vec<String> {
 fn gone<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<()> {
     match outcome {
         Ok(_) => println!("{kind} {name} deleted"),
-        // Somebody else was first.
+        // It was already deleted.
         Err(kube::Error::Api(status)) if status.code == 404 => {}
         Err(error) => return Err(refused(&format!("delete {kind} {name}"), error)),
     }
@@ -176,7 +176,7 @@ fn gone<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<()> {
 }
 
 fn missing(namespace: &str, name: &str) -> ExitCode {
-    eprintln!("aplomb: there is no tunnel {name} in namespace {namespace}");
+    eprintln!("aplomb: tunnel {name} not found in namespace {namespace}");
     ExitCode::from(FINDING)
 }
 

@@ -1,4 +1,4 @@
-//! `aplomb version`: which program this is, and which kinds it speaks.
+//! `aplomb version`: the version of this program and of the kinds it supports.
 
 use anyhow::Result;
 use aplomb_api::gateway_api::{BUNDLE_VERSION, DEFINITIONS};

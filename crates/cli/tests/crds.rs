@@ -113,7 +113,7 @@ async fn a_newer_gateway_api_is_left_alone() {
     say_version(&crds, "v1.0.0").await;
     let told = server.apply(&["gateway-api"]);
     assert!(
-        told.contains(&format!("{ROUTES} raised from version v1.0.0 to v")),
+        told.contains(&format!("{ROUTES} upgraded from version v1.0.0 to v")),
         "{told}"
     );
 }

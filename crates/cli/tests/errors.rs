@@ -117,7 +117,7 @@ fn a_server_that_is_not_there() {
     let address = format!("https://{}", closed.local_addr().expect("an address"));
     drop(closed);
     let refused = kubeconfigs::at(&home, "refused", &address);
-    every(&home, Some(&refused), "cannot be reached", "is it up?");
+    every(&home, Some(&refused), "cannot be reached", "is running");
 }
 
 /// It takes connections and says nothing: nobody waits for it for minutes.
@@ -145,7 +145,7 @@ fn a_server_that_never_answers() {
         .collect();
     for (words, began, child) in asked {
         let output = child.wait_with_output().expect("it ends");
-        told(&output, words, "did not answer within 10 s", "is it up?");
+        told(&output, words, "did not respond within 10 s", "is running");
         println!("{words:?} ended after {:?}", began.elapsed());
         assert!(began.elapsed() < Duration::from_secs(110), "{words:?}");
     }

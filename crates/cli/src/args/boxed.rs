@@ -1,4 +1,4 @@
-//! The flags of `aplomb box`. Nothing here does anything.
+//! The flags of `aplomb box`. Contains no logic.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,17 +16,17 @@ pub(crate) struct BoxArgs {
         value_name = "ADDRESS:PORT"
     )]
     pub(crate) listen: SocketAddr,
-    /// File to write a kubeconfig to; it holds a bearer token
+    /// File for the kubeconfig; it contains a bearer token
     #[arg(long, env = "APLOMB_BOX_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: PathBuf,
-    /// Directory to keep objects, certificates and tokens in; a restart goes on from it [default: in
-    /// memory, gone at the end]
+    /// Directory for objects, certificates and tokens, which a restart continues with [default: in
+    /// memory, lost at the end]
     #[arg(long, env = "APLOMB_BOX_DATA_DIR", value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// File to append an audit log to, in the audit.k8s.io/v1 format
+    /// File for the audit log in the audit.k8s.io/v1 format; lines are appended
     #[arg(long, env = "APLOMB_BOX_AUDIT_LOG", value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
-    /// Connections at once; one more is closed
+    /// Maximum number of connections; further ones are closed
     #[arg(
         long,
         env = "APLOMB_BOX_MAX_CONNECTIONS",
@@ -34,21 +34,21 @@ pub(crate) struct BoxArgs {
         value_name = "CONNECTIONS"
     )]
     pub(crate) max_connections: usize,
-    /// Reading requests at once, watches aside; one more is answered 429 [default: no limit]
+    /// Maximum number of concurrent reads without watches; further ones get 429 [default: no limit]
     #[arg(
         long,
         env = "APLOMB_BOX_MAX_REQUESTS_INFLIGHT",
         value_name = "REQUESTS"
     )]
     pub(crate) max_requests_inflight: Option<usize>,
-    /// Writing requests at once; one more is answered 429 [default: no limit]
+    /// Maximum number of concurrent writes; further ones get 429 [default: no limit]
     #[arg(
         long,
         env = "APLOMB_BOX_MAX_MUTATING_REQUESTS_INFLIGHT",
         value_name = "REQUESTS"
     )]
     pub(crate) max_mutating_requests_inflight: Option<usize>,
-    /// Events a watcher may be behind; one that reads more slowly is cut off
+    /// Maximum number of events a watcher may lag behind; a slower one is disconnected
     #[arg(
         long,
         env = "APLOMB_BOX_WATCH_BUFFER",
@@ -56,7 +56,7 @@ pub(crate) struct BoxArgs {
         value_name = "EVENTS"
     )]
     pub(crate) watch_buffer: usize,
-    /// Authorise requests by the stored Roles and bindings
+    /// Authorize requests with the stored Roles and bindings
     #[arg(long, env = "APLOMB_BOX_RBAC")]
     pub(crate) rbac: bool,
 }

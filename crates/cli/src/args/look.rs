@@ -1,4 +1,4 @@
-//! The flags of `aplomb trace` and `aplomb status`. Nothing here does anything.
+//! The flags of `aplomb trace` and `aplomb status`. Contains no logic.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 
 use super::ClusterArgs;
 
-/// Where operators are asked.
+/// The admin addresses of operators.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct AdminArgs {
-    /// Admin address of an operator; may be given several times [default: from its Lease, or through its pod]
+    /// Admin address of an operator; may be repeated [default: from its Lease, or through its pod]
     #[arg(
         long,
         env = "APLOMB_ADMIN_URL",
@@ -29,7 +29,7 @@ pub(crate) struct TraceArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
-    /// How it is printed
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = TraceOutput::Text, value_name = "FORMAT")]
     pub(crate) output: TraceOutput,
 }
@@ -46,13 +46,13 @@ pub(crate) struct StatusArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
-    /// Wait until nothing is wrong
+    /// Wait until there are no problems
     #[arg(long)]
     pub(crate) wait: bool,
-    /// How long to wait; exit code 124 if it is not enough
+    /// Time limit of --wait; exit code 124 after it
     #[arg(long, requires = "wait", default_value = "5m", value_parser = span, value_name = "DURATION")]
     pub(crate) timeout: Duration,
-    /// How it is printed
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = StatusOutput::Table, value_name = "FORMAT")]
     pub(crate) output: StatusOutput,
 }

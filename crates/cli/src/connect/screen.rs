@@ -1,5 +1,5 @@
-//! What `aplomb connect` prints: the stages on standard error as they happen, the URL on standard
-//! output when it is proven; or each event as a line of JSON on standard output.
+//! The output of `aplomb connect`: stages on standard error as they happen and the URL on standard output
+//! once it is proven, or with `--json` each event as a line on standard output.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 const FRAME: Duration = Duration::from_millis(100);
 const WIPE: &str = "\r\x1b[2K";
 
-/// How a line is meant.
+/// The meaning of a line.
 #[derive(Clone, Copy)]
 enum Mark {
     Done,
@@ -22,12 +22,12 @@ enum Mark {
 pub(super) struct ConnectScreen {
     json: bool,
     began: Instant,
-    /// A person watches who can be shown something that moves.
+    /// Standard error is a terminal, so that progress can be shown.
     live: bool,
     colour: bool,
     frame: usize,
     spinning: bool,
-    /// What is waited for.
+    /// The awaited state.
     waiting: &'static str,
     accepted: bool,
     hinted: bool,
@@ -53,7 +53,7 @@ impl ConnectScreen {
         }
     }
 
-    /// Shows an event.
+    /// Prints an event.
     pub(super) fn show(&mut self, event: &AgentEvent) {
         self.accepted |= matches!(event, AgentEvent::Accepted { .. });
         if let AgentEvent::NotReady { reason, message } = event {
@@ -66,7 +66,7 @@ impl ConnectScreen {
         self.print(mark, word, &text);
         self.waiting = waiting(event).unwrap_or(self.waiting);
         if let AgentEvent::Proven { url } = event {
-            // Whoever reads it may have gone; the tunnel stays.
+            // The reader may have closed the pipe; the tunnel stays up.
             drop(writeln!(std::io::stdout(), "{url}"));
         }
     }
@@ -75,7 +75,7 @@ impl ConnectScreen {
     fn line(&self, event: &AgentEvent) {
         let mut line = serde_json::to_value(event).unwrap_or_default();
         line["elapsedMs"] = serde_json::json!(self.began.elapsed().as_millis());
-        // Whoever reads it may have gone; the tunnel stays.
+        // The reader may have closed the pipe; the tunnel stays up.
         drop(writeln!(std::io::stdout(), "{line}"));
     }
 
@@ -93,7 +93,7 @@ impl ConnectScreen {
         eprintln!("{glyph} {elapsed:>7.3} s  {word:<11} {text}");
     }
 
-    /// Moves what moves, and says once what silence means.
+    /// Updates the progress line, and prints a hint once if there is no event for long.
     pub(super) async fn tick(&mut self, hint: Instant) {
         let quiet = !self.accepted && !self.hinted && !self.json;
         let hint = async {
@@ -116,7 +116,7 @@ impl ConnectScreen {
         match silent {
             true => {
                 self.hinted = true;
-                let text = "nobody has accepted the connector yet; does `aplomb run tunnel` run?";
+                let text = "the connector is not accepted yet; check that `aplomb run tunnel` runs";
                 self.print(Mark::Trouble, "waiting", text);
             }
             false => self.spin(),
@@ -140,20 +140,20 @@ impl ConnectScreen {
         }
     }
 
-    /// Leaves a clean line behind.
+    /// Removes the progress line.
     pub(super) fn end(&mut self) {
         self.wipe();
         self.live = false;
     }
 
-    /// What was last wrong, to be added to a sentence.
+    /// The last problem, as an ending of a sentence.
     pub(super) fn trouble(&self) -> String {
         let trouble = self.trouble.as_ref();
         trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
     }
 }
 
-/// What an event is to a person.
+/// The line for an event.
 fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
         AgentEvent::Registered {
@@ -184,15 +184,15 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
         }
         AgentEvent::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
         AgentEvent::HeartbeatRecovered => {
-            (Mark::Done, "heartbeat", "goes through again".to_owned())
+            (Mark::Done, "heartbeat", "restored".to_owned())
         }
         AgentEvent::Programmed => (
             Mark::Done,
             "programmed",
-            "every gateway serves it".to_owned(),
+            "served by every gateway".to_owned(),
         ),
         AgentEvent::Proven { .. } => {
-            let text = "a signed answer came back through every gateway".to_owned();
+            let text = "a signed response came back through every gateway".to_owned();
             (Mark::Done, "proven", text)
         }
         AgentEvent::NotReady { reason, message } => {
@@ -209,7 +209,7 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
     }
 }
 
-/// What is waited for after an event; nothing after the last.
+/// The next awaited state after an event; `None` after the last.
 fn waiting(event: &AgentEvent) -> Option<&'static str> {
     match event {
         AgentEvent::Registered { .. } => Some("the operator to accept the connector"),

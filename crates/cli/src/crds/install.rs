@@ -1,7 +1,7 @@
-//! `aplomb crds --apply`: installs definitions and waits until they are served.
+//! `aplomb crds --apply`: installs CRDs and waits until they are served.
 //!
-//! Ours are applied. The Gateway API's belong to the whole cluster: they are installed where they are
-//! missing or older, and never taken back to an older version or to another channel.
+//! Ours are applied. The Gateway API's CRDs belong to the whole cluster: they are installed where they are
+//! missing or older, and never changed to an older version or another channel.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use kube::{Api, Client, ResourceExt};
 use crate::args::CrdKinds;
 
 const MANAGER: &str = "aplomb-crds";
-/// A server that takes longer to serve a kind is not well.
+/// Time limit for the server to serve a kind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Crds = Api<CustomResourceDefinition>;
 
-/// Installs them all, one line each, even if one is refused.
+/// Installs all of them, printing one line each, even if one is rejected.
 pub(super) async fn run(client: &Client, chosen: &[CrdKinds]) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     let mut failed = Vec::new();
@@ -42,15 +42,15 @@ pub(super) async fn run(client: &Client, chosen: &[CrdKinds]) -> Result<()> {
     }
     if !failed.is_empty() {
         bail!(
-            "not installed: {}; the lines above say why",
+            "not installed: {}; see the lines above",
             failed.join(", ")
         );
     }
     Ok(())
 }
 
-/// Installs the Gateway API's definitions that are missing, for a process that cannot work without them.
-/// Those that are there are left as they are, whatever their version.
+/// Installs the missing CRDs of the Gateway API, for a process that requires them.
+/// Existing ones are left unchanged, whatever their version.
 pub(crate) async fn provide(client: &Client) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     for (plural, text) in DEFINITIONS {
@@ -59,11 +59,11 @@ pub(crate) async fn provide(client: &Client) -> Result<()> {
         match crds.get_opt(&name).await {
             Ok(None) => create(&crds, &definition).await.with_context(|| {
                 format!(
-                    "there is no {name}: `aplomb crds --apply` installs it, run by an administrator"
+                    "{name} not installed; run `aplomb crds --apply` as an administrator"
                 )
             })?,
             Ok(Some(_)) => {}
-            // Whoever may not look has been given them by somebody who may.
+            // A user without the right to read CRDs is expected to have been set up by an administrator.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {}
             Err(error) => return Err(error).context(name),
         }
@@ -83,13 +83,13 @@ async fn create(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()
     served(crds, &definition.name_any()).await
 }
 
-/// Says what became of one. Whoever may not install it may install none.
+/// Prints the result for one CRD. Missing rights end the command: they would fail for all.
 fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) -> Result<()> {
     match done {
         Ok(what) => println!("{name} {what}"),
         Err(error) if is_forbidden(&error) => return Err(error),
         Err(error) => {
-            eprintln!("{name} refused: {}", crate::fault::line(&error));
+            eprintln!("{name} rejected: {}", crate::fault::line(&error));
             failed.push(name.to_owned());
         }
     }
@@ -127,13 +127,13 @@ async fn gateway_api(crds: &Crds, definition: &CustomResourceDefinition) -> Resu
         }
         Verdict::Raise(from) => {
             apply(crds, definition).await?;
-            Ok(format!("raised from version {from} to {wanted}"))
+            Ok(format!("upgraded from version {from} to {wanted}"))
         }
-        Verdict::Leave(why) => Ok(format!("left alone: {why}")),
+        Verdict::Leave(why) => Ok(format!("unchanged: {why}")),
     }
 }
 
-/// What is done with a definition of the Gateway API.
+/// What to do with a CRD of the Gateway API.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Install,
@@ -151,16 +151,16 @@ fn verdict(there: Option<&CustomResourceDefinition>, ours: &CustomResourceDefini
     );
     let (channel, own) = (annotation(there, CHANNEL), annotation(ours, CHANNEL));
     if channel != own {
-        return Verdict::Leave(format!("it is of the channel {channel:?}, ours is {own:?}"));
+        return Verdict::Leave(format!("its channel is {channel:?}, ours is {own:?}"));
     }
     let (Some(found), Some(known)) = (release(theirs), release(wanted)) else {
         return Verdict::Leave(format!(
-            "it says no version that can be compared: {theirs:?}"
+            "its version {theirs:?} cannot be compared"
         ));
     };
     match found.cmp(&known) {
         Ordering::Less => Verdict::Raise(theirs.to_owned()),
-        Ordering::Equal => Verdict::Leave(format!("version {theirs} is there")),
+        Ordering::Equal => Verdict::Leave(format!("version {theirs} is installed")),
         Ordering::Greater => Verdict::Leave(format!("version {theirs} is newer than {wanted}")),
     }
 }
@@ -169,7 +169,7 @@ fn annotation<'a>(definition: &'a CustomResourceDefinition, key: &str) -> &'a st
     definition.annotations().get(key).map_or("", String::as_str)
 }
 
-/// `v1.6.3` as numbers. What is not a release, such as `v1.7.0-rc1`, is not compared.
+/// `v1.6.3` as numbers; `None` for anything else, such as `v1.7.0-rc1`.
 fn release(version: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = version
         .strip_prefix('v')?
@@ -205,7 +205,7 @@ mod tests {
         };
         assert_eq!(verdict(None, &ours), Verdict::Install);
         assert_eq!(said("v1.5.9", "standard"), "Raise(\"v1.5.9\")");
-        assert_eq!(said("v1.6.3", "standard"), "version v1.6.3 is there");
+        assert_eq!(said("v1.6.3", "standard"), "version v1.6.3 is installed");
         assert!(said("v1.10.0", "standard").contains("newer"));
         assert!(said("v1.7.0-rc1", "standard").contains("compared"));
         assert!(said("v1.5.0", "experimental").contains("channel"));

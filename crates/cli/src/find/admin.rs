@@ -1,4 +1,4 @@
-//! One admin address: over HTTP, or through the API server at a pod. Only reads, and sends no credentials to it.
+//! One admin address: over HTTP, or of a pod through the API server. Only reads, and sends it no credentials.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::text;
 
-/// One that is there answers within this.
+/// Time limit for a response.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An operator that can be asked.
+/// A reachable operator.
 pub(crate) struct AdminClient {
     reach: Reach,
 }
@@ -22,7 +22,7 @@ enum Reach {
         base: String,
         http: reqwest::Client,
     },
-    /// The path of a pod's port at the API server.
+    /// The path of a pod's port in the API server's proxy.
     Pod {
         path: String,
         client: Client,
@@ -30,11 +30,11 @@ enum Reach {
 }
 
 impl AdminClient {
-    /// The one at an address.
+    /// The operator at a URL.
     pub(crate) fn at(url: &str) -> Result<Self> {
         ensure!(
             url.starts_with("http://") || url.starts_with("https://"),
-            "--admin {url:?} is no address: write it like http://127.0.0.1:8080"
+            "invalid --admin {url:?}; use a URL such as http://127.0.0.1:8080"
         );
         let http = reqwest::Client::builder().timeout(PATIENCE).no_proxy();
         let http = http.redirect(reqwest::redirect::Policy::none()).build()?;
@@ -44,7 +44,7 @@ impl AdminClient {
         })
     }
 
-    /// The one in a pod, if it has a port called `admin`.
+    /// The operator in a pod, if the pod has a port named `admin`.
     pub(super) fn in_pod(client: &Client, pod: &Value) -> Option<Self> {
         let (namespace, name) = (
             text(pod, "/metadata/namespace"),
@@ -61,7 +61,7 @@ impl AdminClient {
         })
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> &str {
         match &self.reach {
             Reach::Http { base, .. } => base,
@@ -69,7 +69,7 @@ impl AdminClient {
         }
     }
 
-    /// What it answers at `path`; nothing if it has nothing there.
+    /// The JSON at `path`; `None` if the path does not exist.
     pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>> {
         let answer = match &self.reach {
             Reach::Http { base, http } => over_http(http, &format!("{base}{path}")).await,
@@ -78,7 +78,7 @@ impl AdminClient {
         answer.with_context(|| format!("the operator at {}", self.name()))
     }
 
-    /// What it calls itself at each Lease that it contends for.
+    /// Its identity in each leader election.
     pub(super) async fn identities(&self) -> BTreeSet<String> {
         let Ok(Some(state)) = self.get("/debug/state.json").await else {
             return BTreeSet::new();
@@ -99,18 +99,18 @@ async fn over_http(http: &reqwest::Client, url: &str) -> Result<Option<Value>> {
         200 => {
             let body = answer.bytes().await.map_err(reqwest::Error::without_url)?;
             Ok(Some(
-                serde_json::from_slice(&body).context("its answer is no JSON")?,
+                serde_json::from_slice(&body).context("the response is not JSON")?,
             ))
         }
         404 => Ok(None),
-        code => bail!("it answered {code}"),
+        code => bail!("it responded with {code}"),
     }
 }
 
 async fn through(client: &Client, path: &str) -> Result<Option<Value>> {
     let request = http::Request::get(path).body(Vec::new())?;
     let answer = tokio::time::timeout(PATIENCE, client.request::<Value>(request)).await;
-    match answer.context("it did not answer in time")? {
+    match answer.context("it did not respond in time")? {
         Ok(value) => Ok(Some(value)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! What `aplomb get` prints: tables, names, JSON and YAML, as kubectl writes them.
+//! The output of `aplomb get`: tables, names, JSON and YAML in kubectl's formats.
 
 use anyhow::Result;
 use aplomb_console::table::{KindInfo, TableLayout, TableStyle};
@@ -12,20 +12,20 @@ use crate::out::{OutputStream, json_text};
 pub(super) struct FoundObjects {
     pub(super) resource: KindInfo,
     pub(super) objects: Vec<Value>,
-    /// Asked for by name, and shown in the order of the names.
+    /// Selected by name, and printed in the order of the names.
     pub(super) named: bool,
-    /// The one object that was asked for.
+    /// A single object was requested.
     pub(super) single: bool,
 }
 
-/// Prints what is found, first and later.
+/// Prints the objects that are found, first and later.
 pub(super) struct ObjectPrinter<'a> {
     out: &'a OutputStream,
     output: Option<GetOutput>,
     style: TableStyle,
-    /// Objects of several kinds have their kind before their name.
+    /// Several kinds are printed, so that names have their kind as a prefix.
     mixed: bool,
-    /// Titles have been printed.
+    /// The titles have been printed.
     titled: bool,
     layout: TableLayout,
 }
@@ -48,7 +48,7 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Everything that was found.
+    /// Prints everything that was found.
     pub(super) fn all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => self.tables(found, scope),
@@ -58,7 +58,7 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// One object that has changed.
+    /// Prints one changed object.
     pub(super) fn changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {
@@ -138,7 +138,7 @@ fn name_line(resource: &KindInfo, object: &Value) -> String {
     format!("{}/{name}\n", resource.qualified())
 }
 
-/// One object that was asked for by name, or a List.
+/// A single object, or a List.
 fn whole(found: &[FoundObjects]) -> Value {
     if let [
         FoundObjects {
@@ -155,7 +155,7 @@ fn whole(found: &[FoundObjects]) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": items })
 }
 
-/// Without the bookkeeping of who wrote which field, which `kubectl get` leaves out too.
+/// Without managedFields, which `kubectl get` leaves out too.
 fn plain(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {

@@ -1,5 +1,5 @@
-//! `aplomb get --watch`: a row for each object that changes, until a signal. Misses nothing and says nothing twice:
-//! after a lost connection everything is read again, and only what has another version is printed.
+//! `aplomb get --watch`: a row for each object that changes, until a signal. Misses and repeats nothing:
+//! after a lost connection all objects are read again, and only new versions are printed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -39,10 +39,10 @@ pub(super) async fn follow(
             Ok(Some(event)) => event,
             Ok(None) => return Ok(ExitCode::SUCCESS),
             Err(error) => {
-                // Once for each time it is lost.
+                // Once per lost connection.
                 if !std::mem::replace(&mut quiet, true) {
                     let why = fault::line(&error.into());
-                    eprintln!("aplomb: the watch is down and tried again: {why}");
+                    eprintln!("aplomb: watch failed, reconnecting: {why}");
                 }
                 continue;
             }

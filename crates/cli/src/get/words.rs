@@ -1,26 +1,26 @@
-//! What a person asks for: kinds and names in kubectl's ways of writing them. Pure.
+//! Parses kinds and names in all forms that kubectl accepts. Pure.
 
 use anyhow::{Result, bail, ensure};
 use aplomb_console::table::{KindInfo, named, resources};
 
-/// One kind, or one object of it.
+/// One kind, or one object of a kind.
 #[derive(Clone, Debug)]
 pub(crate) struct KindQuery {
     pub(crate) resource: KindInfo,
     pub(crate) name: Option<String>,
-    /// Whether it was asked for by its own name, and not as one of many.
+    /// Whether it was named itself, and not as part of a category.
     pub(crate) asked: bool,
 }
 
 impl KindQuery {
-    /// That there is no such object, in kubectl's words.
+    /// The message for an object that does not exist, as kubectl prints it.
     pub(crate) fn not_found(&self) -> String {
         let KindInfo { plural, group, .. } = &self.resource;
         let name = self.name.as_deref().unwrap_or_default();
         format!("Error from server (NotFound): {plural}.{group} {name:?} not found")
     }
 
-    /// Where the server has it.
+    /// Its path at the server.
     pub(crate) fn path(&self, namespace: Option<&str>) -> String {
         let KindInfo { plural, .. } = &self.resource;
         let mut path = format!("/apis/{}", self.resource.api_version());
@@ -35,7 +35,7 @@ impl KindQuery {
     }
 }
 
-/// What the words of a command line ask for.
+/// The kinds and objects that the arguments name.
 pub(crate) fn wanted(words: &[String]) -> Result<Vec<KindQuery>> {
     let Some((kinds, names)) = words.split_first() else {
         return Ok(of(resources(), false));
@@ -63,7 +63,7 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<KindQuery>> {
     for name in names {
         ensure!(
             !name.contains('/'),
-            "{name:?} is no name: write KIND NAME, or KIND/NAME each time"
+            "invalid name {name:?}; use KIND NAME, or KIND/NAME for each object"
         );
     }
     Ok(all.into_iter().flat_map(each).collect())
@@ -72,16 +72,16 @@ pub(crate) fn wanted(words: &[String]) -> Result<Vec<KindQuery>> {
 /// `KIND/NAME`.
 pub(crate) fn one(word: &str) -> Result<KindQuery> {
     let Some((kind, name)) = word.split_once('/') else {
-        bail!("{word:?} names no object: write it as KIND/NAME, such as httpproxy/web");
+        bail!("{word:?} does not name an object; use KIND/NAME, such as httpproxy/web");
     };
     ensure!(
         !name.is_empty() && !name.contains('/'),
-        "{word:?} names no object: write it as KIND/NAME, such as httpproxy/web"
+        "{word:?} does not name an object; use KIND/NAME, such as httpproxy/web"
     );
     let mut kinds = kinds_called(kind)?;
     ensure!(
         kinds.len() == 1,
-        "{kind} are several kinds: name one of them before the /"
+        "{kind} means several kinds; name one of them before the /"
     );
     Ok(KindQuery {
         resource: kinds.remove(0),
@@ -106,7 +106,7 @@ fn kinds_called(word: &str) -> Result<Vec<KindInfo>> {
     }
     let known: Vec<String> = resources().into_iter().map(|it| it.plural).collect();
     bail!(
-        "{word:?} is no kind of Aplomb: it has {}, or all",
+        "unknown kind {word:?}; use one of {}, or all",
         known.join(", ")
     )
 }
@@ -153,7 +153,7 @@ mod tests {
             &["hp/web", "web"],
             &["hp", "a/b"],
         ] {
-            let said = asked(words).expect_err("no kind").to_string();
+            let said = asked(words).expect_err("not a kind").to_string();
             assert!(
                 said.contains("httpproxies") || said.contains("KIND") || said.contains("name one"),
                 "{said}"

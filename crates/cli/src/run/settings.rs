@@ -1,5 +1,5 @@
-//! The flags of `aplomb run`, made into the settings of each operator. A value that cannot work is answered
-//! with the name of its flag and what to write instead; nothing is connected to here.
+//! Turns the flags of `aplomb run` into the settings of each operator. An error names the flag and how to fix
+//! it; nothing is connected to here.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -16,7 +16,7 @@ pub(super) struct OperatorSettings {
 }
 
 impl OperatorSettings {
-    /// The same, with the address at which the process can be looked at.
+    /// The same settings, with the admin URL of the process.
     pub(super) fn at(mut self, admin: Option<String>) -> Self {
         self.coder.admin.clone_from(&admin);
         self.egress.admin.clone_from(&admin);
@@ -25,7 +25,7 @@ impl OperatorSettings {
     }
 }
 
-/// What the flags say, if it can work.
+/// The settings, if all flags are valid.
 pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
     each_once(args)?;
     hetzner(args)?;
@@ -40,7 +40,7 @@ pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
     let identity = args.identity.clone().unwrap_or_else(own_identity);
     ensure!(
         !identity.trim().is_empty(),
-        "--identity is empty: give each replica a name of its own, such as its pod's"
+        "--identity is empty; give each replica a unique name, such as its pod's"
     );
     domain(&args.domain)?;
     let tunnel = aplomb_tunnel_operator::TunnelSettings {
@@ -80,7 +80,7 @@ fn each_once(args: &RunArgs) -> Result<()> {
     named.dedup();
     ensure!(
         named.len() == args.operators().len() && named.len() <= 3,
-        "name each operator once: aplomb run coder egress tunnel"
+        "each operator may be named once: aplomb run coder egress tunnel"
     );
     Ok(())
 }
@@ -97,7 +97,7 @@ fn hetzner(args: &RunArgs) -> Result<()> {
         let readable = std::fs::metadata(file).is_ok_and(|meta| meta.is_file());
         ensure!(
             readable,
-            "--hetzner-token-file {}: there is no such file; write the API token to it, or leave the \
+            "--hetzner-token-file {} does not exist; write the API token to it, or leave the \
              flag out and give every StableEgress a tokenSecretRef",
             file.display()
         );
@@ -105,7 +105,7 @@ fn hetzner(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Hostnames of up to 18 characters are put before it.
+/// Hostnames get a prefix of up to 18 characters.
 fn domain(domain: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let label = |label: &str| {
@@ -114,7 +114,7 @@ fn domain(domain: &str) -> Result<()> {
     };
     ensure!(
         domain.len() <= 235 && domain.split('.').all(label),
-        "--domain {domain:?} is no domain: use lower-case letters, digits, dashes and dots, such as \
+        "invalid --domain {domain:?}; use lower-case letters, digits, dashes and dots, such as \
          tunnels.example.com"
     );
     Ok(())
@@ -122,23 +122,23 @@ fn domain(domain: &str) -> Result<()> {
 
 fn endpoint_fix(endpoint: &str) -> String {
     format!(
-        "--hetzner-endpoint {endpoint:?} is no base of an API: write it like https://api.hetzner.cloud/v1"
+        "invalid --hetzner-endpoint {endpoint:?}; use a URL such as https://api.hetzner.cloud/v1"
     )
 }
 
-/// A namespace's name is a DNS label.
+/// The name of a namespace is a DNS label.
 pub(crate) fn label(flag: &str, name: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edges = !name.starts_with('-') && !name.ends_with('-');
     ensure!(
         (1..=63).contains(&name.len()) && name.chars().all(inner) && edges,
-        "{flag} {name:?} cannot be a namespace: use lower-case letters, digits and dashes, such as \
+        "invalid {flag} {name:?}; use lower-case letters, digits and dashes, such as \
          {NAMESPACE}"
     );
     Ok(())
 }
 
-/// The settings in force, under the names of their flags.
+/// The effective settings, by flag name.
 pub(super) fn shown(args: &RunArgs, settings: &OperatorSettings) -> serde_json::Value {
     let domain = &settings.tunnel.domain;
     let settings = &settings.egress;

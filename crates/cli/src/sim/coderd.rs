@@ -1,4 +1,4 @@
-//! What `aplomb sim coderd` serves, and the pods it plays.
+//! `aplomb sim coderd` and the pods that it simulates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(super) fn config(args: &CoderdArgs) -> anyhow::Result<Config> {
     })
 }
 
-/// Plays the pods of a cluster, if one is named.
+/// Simulates the pods of a cluster, if a kubeconfig is set.
 pub(super) async fn player(
     coderd: Coderd,
     args: CoderdArgs,

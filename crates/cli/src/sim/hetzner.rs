@@ -1,4 +1,4 @@
-//! What `aplomb sim hetzner` serves.
+//! `aplomb sim hetzner`.
 
 use anyhow::Context;
 use aplomb_apiserver::clock::Clock;

@@ -1,4 +1,4 @@
-//! Reads everything that a trace is told from. What may not be read is a gap in the story, not an error.
+//! Reads everything that a trace is made from. What this user may not read is reported as a gap, not an error.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::fault;
 use crate::find::FoundOperators;
 use crate::get::words::KindQuery;
 
-/// How far from the object relatives are looked for.
+/// How many steps from the object relatives are read.
 const DEPTH: usize = 3;
-/// Names and times only: what a Secret holds is never asked for.
+/// Only metadata: the contents of a Secret are never requested.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// The object, if there is one.
+/// The object, if it exists.
 pub(super) async fn object(cluster: &ClusterClient, wanted: &KindQuery) -> Result<Option<Value>> {
     let path = wanted.path(Some(&cluster.namespace));
     match read(&cluster.client, &path, false).await {
@@ -30,7 +30,7 @@ pub(super) async fn object(cluster: &ClusterClient, wanted: &KindQuery) -> Resul
     }
 }
 
-/// Everything about it.
+/// Everything known about it.
 pub(super) async fn evidence(
     cluster: &ClusterClient,
     object: Value,
@@ -122,7 +122,7 @@ async fn look_for(
     }
 }
 
-/// Items of a list do not always say their kind.
+/// Items of a list may lack apiVersion and kind.
 fn of_kind(mut object: Value, look: &RelativeQuery) -> Value {
     object["kind"] = look.kind.into();
     object
@@ -171,7 +171,7 @@ async fn journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInp
         }
     }
     if heard && evidence.journal.is_empty() {
-        let gap = "the operators remember nothing of it: they began after its last change, or it is not theirs";
+        let gap = "the operators have no journal of it: they started after its last change, or do not reconcile it";
         evidence.gaps.push(gap.to_owned());
     }
 }

@@ -1,4 +1,4 @@
-//! One tunnel as text: whether it works, why not, how long each stage took, and who serves it. Pure.
+//! One tunnel as text: state, reason, duration of each stage, and connectors. Pure.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::ResourceExt;
 
-/// Whether it is proven to work, for its spec as it is now.
+/// Whether it is proven to work for its current spec.
 pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
     let conditions = proxy.status.as_ref().map(|status| &status.conditions);
     conditions.into_iter().flatten().any(|condition| {
@@ -18,7 +18,7 @@ pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
     })
 }
 
-/// All there is to say of it.
+/// The full description.
 pub(super) fn tunnel(
     proxy: &HttpProxy,
     connectors: &[(String, Option<Connector>)],
@@ -99,7 +99,7 @@ fn told(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
     rows
 }
 
-/// Each stage with its own time and the time since the first.
+/// Each stage with its own duration and the time since the first.
 fn stages(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
     let head = ["STAGE", "TOOK", "AFTER", "AT"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
