@@ -1,4 +1,4 @@
-//! `aplomb crds --apply`, the real binary, on `aplomb box`: what it installs, and what it leaves alone.
+//! `aplomb crds --apply`, the real binary, on `aplomb box`: what it installs, and what it leaves unchanged.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ fn apply(kubeconfig: &std::path::Path, flags: &[&str]) -> Output {
         .expect("it runs")
 }
 
-/// Makes the installed definition that of another release.
+/// Changes the installed CRD to another release.
 async fn say_version(crds: &Api<CustomResourceDefinition>, version: &str) {
     let patch = json!({ "metadata": { "annotations": { BUNDLE_VERSION: version } } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
@@ -97,7 +97,7 @@ async fn a_newer_gateway_api_is_left_alone() {
     let before = crds.get(ROUTES).await.expect("installed");
     let again = server.apply(&[]);
     assert!(
-        again.contains(&format!("{ROUTES} left alone: version v")),
+        again.contains(&format!("{ROUTES} unchanged: version v")),
         "{again}"
     );
     let after = crds.get(ROUTES).await.expect("still there");
@@ -129,7 +129,7 @@ async fn the_gateway_api_is_left_out_when_asked_to() {
         "{told}"
     );
     let routes = server.crds().await.get_opt(ROUTES).await;
-    assert!(routes.expect("an answer").is_none());
+    assert!(routes.expect("a response").is_none());
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! `aplomb demo`, the real binary: what it prints works, and nothing of it is left. All five stories in one go are
-//! played by the test `agree`, which looks at the page meanwhile.
+//! `aplomb demo`, the real binary: the printed commands work, and nothing is left behind. The test `agree` plays
+//! all five stories and checks the page meanwhile.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
 
-/// A demo with a directory of its own for what it leaves behind: nothing.
+/// A demo with a temporary directory that must be empty at the end.
 struct Demo {
     process: Child,
     lines: BufReader<ChildStdout>,
@@ -37,12 +37,12 @@ impl Demo {
         }
     }
 
-    /// The next line of this kind; what comes before it is passed over.
+    /// The next line of this kind; other lines before it are skipped.
     fn next(&mut self, kind: &str) -> Value {
         loop {
             let mut line = String::new();
             let read = self.lines.read_line(&mut line).expect("a line");
-            assert!(read > 0, "it ended before it said {kind:?}");
+            assert!(read > 0, "it ended before a line of kind {kind:?}");
             let line: Value = serde_json::from_str(&line).expect("each line is JSON");
             if line["kind"] == kind {
                 return line;
@@ -58,7 +58,7 @@ impl Demo {
         self.over()
     }
 
-    /// Waits for the end: nothing may be left then.
+    /// Waits for the end. No file may be left then.
     fn over(&mut self) -> Option<i32> {
         let code = self.process.wait().expect("it ends").code();
         assert_eq!(files(self.dir.path()), Vec::<PathBuf>::new());
@@ -90,7 +90,7 @@ fn text<'a>(line: &'a Value, member: &str) -> &'a str {
     line[member].as_str().expect(member)
 }
 
-/// What any client gets there: the address is all it knows.
+/// The response to a request that uses the address alone.
 fn fetched(url: &str) -> String {
     let address = url.trim_start_matches("http://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).expect("it listens");
@@ -138,7 +138,7 @@ async fn what_it_prints_works_and_ctrl_c_leaves_nothing() {
     assert_eq!(made, ["hello", "shop"]);
     assert_eq!(demo.end("-INT"), Some(0));
     let address = url.trim_start_matches("http://").trim_end_matches('/');
-    assert!(TcpStream::connect(address).is_err(), "nobody listens");
+    assert!(TcpStream::connect(address).is_err(), "the port is still open");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn without_a_terminal_it_plays_once_in_short_lines_and_ends() {
     assert!(said.contains(&format!("export KUBECONFIG={}", kubeconfig.display())));
     let long = said.lines().find(|line| line.chars().count() > 100);
     assert_eq!(long, None);
-    assert!(!said.contains('\x1b'), "no colour without a terminal");
+    assert!(!said.contains('\x1b'), "no color without a terminal");
     assert_eq!(files(dir.path()), Vec::<PathBuf>::new());
 }
 

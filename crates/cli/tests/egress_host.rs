@@ -1,5 +1,5 @@
-//! `aplomb egress-host`, the real binary, in a network namespace of its own: what it puts on a node,
-//! what it corrects, and what it takes away again. What the kernel has is read with `ip`.
+//! `aplomb egress-host`, the real binary, in its own network namespace: what it configures on a node,
+//! corrects and removes. The kernel's state is read with `ip`.
 #![cfg(target_os = "linux")]
 
 #[path = "egress_host/lab.rs"]
@@ -48,7 +48,7 @@ fn address_rule_and_routes_appear_and_go() {
         assert!(!addresses().contains(ADDRESS));
         assert!(
             addresses().contains("192.0.2.10/24"),
-            "the node's own stays"
+            "the node's own address stays"
         );
         assert!(!ip("rule").contains(ADDRESS));
         assert_eq!(ip("route show table 2010"), "");
@@ -56,7 +56,7 @@ fn address_rule_and_routes_appear_and_go() {
     });
 }
 
-/// Runs a program with one capability, as a container that drops all and adds that one.
+/// Runs a program with one capability, as a container that drops all and adds this one.
 const NET_ADMIN_ALONE: [&str; 5] = [
     "setpriv",
     "--no-new-privs",
@@ -183,7 +183,7 @@ fn errors_name_the_flag_or_the_capability() {
         let taken = std::net::TcpListener::bind("127.0.0.1:9963").expect("free");
         fails(&["--address", ADDRESS], "--listen");
         drop(taken);
-        // A user namespace of its own has no power over this network namespace.
+        // A new user namespace has no rights in this network namespace.
         let host = Host::start_by(&["unshare", "--user"], &["--address", ADDRESS]);
         let (said, code) = host.end();
         assert!(said.contains("NET_ADMIN"), "{said}");

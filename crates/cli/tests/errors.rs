@@ -1,4 +1,4 @@
-//! Every command, and everything that can be wrong around it: one line that says what and what to do, and exit code 2.
+//! Every command with every common failure: one line with the problem and the fix, and exit code 2.
 
 #[path = "common/boxed.rs"]
 mod boxed;
@@ -15,7 +15,7 @@ use self::boxed::{Boxed, err};
 
 const APLOMB: &str = env!("CARGO_BIN_EXE_aplomb");
 
-/// Every command that talks to a cluster, as somebody would start it.
+/// Every command that uses a cluster, with typical arguments.
 const CLUSTERED: [&[&str]; 12] = [
     &["get"],
     &["get", "httpproxies"],
@@ -31,7 +31,7 @@ const CLUSTERED: [&[&str]; 12] = [
     &["crds", "--apply"],
 ];
 
-/// Runs `aplomb` away from the cluster of whoever runs the tests.
+/// Runs `aplomb` without the environment's cluster.
 fn aplomb(home: &Boxed, words: &[&str], kubeconfig: Option<&str>) -> Output {
     let mut command = Command::new(APLOMB);
     command
@@ -47,7 +47,7 @@ fn aplomb(home: &Boxed, words: &[&str], kubeconfig: Option<&str>) -> Output {
     command.output().expect("it runs")
 }
 
-/// One line, with both halves of what it must say.
+/// One line, with the problem and the fix.
 fn told(output: &Output, words: &[&str], what: &str, fix: &str) {
     let said = err(output);
     assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
@@ -56,11 +56,11 @@ fn told(output: &Output, words: &[&str], what: &str, fix: &str) {
     let lower = last.to_lowercase();
     assert!(
         lower.contains(&what.to_lowercase()),
-        "{words:?} does not say {what:?}: {said}"
+        "{words:?} does not contain {what:?}: {said}"
     );
     assert!(
         lower.contains(&fix.to_lowercase()),
-        "{words:?} does not say {fix:?}: {said}"
+        "{words:?} does not contain {fix:?}: {said}"
     );
     let about = said.lines().filter(|line| line.starts_with("aplomb: "));
     assert_eq!(about.count(), 1, "{words:?}: {said}");
@@ -120,7 +120,7 @@ fn a_server_that_is_not_there() {
     every(&home, Some(&refused), "cannot be reached", "is running");
 }
 
-/// It takes connections and says nothing: nobody waits for it for minutes.
+/// A server that accepts connections and never responds: commands give up in time.
 #[test]
 fn a_server_that_never_answers() {
     let home = Boxed::start(&[]);

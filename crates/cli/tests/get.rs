@@ -1,4 +1,4 @@
-//! `aplomb get`, the real binary, on `aplomb box`: what it prints is what kubectl prints.
+//! `aplomb get`, the real binary, on `aplomb box`: it prints what kubectl prints.
 
 #[path = "common/boxed.rs"]
 mod boxed;
@@ -40,7 +40,7 @@ fn filled() -> Boxed {
     server
 }
 
-/// Ages move while one program after the other is asked, so ours is asked before and after.
+/// Ages change between two commands, so ours runs before and after kubectl.
 fn same(server: &Boxed, words: &[&str]) {
     let ours = |_| {
         let args: Vec<&str> = ["get"].iter().chain(words).copied().collect();
@@ -95,7 +95,7 @@ fn every_kind_is_printed_as_kubectl_prints_it() {
     everything(&server);
 }
 
-/// Without a kind, all of them, each that has any.
+/// Without arguments, all kinds that have objects.
 fn everything(server: &Boxed) {
     let text = out(&server.aplomb(&["get"]));
     let tables = text.trim_end().split("\n\n").count();

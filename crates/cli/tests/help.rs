@@ -1,4 +1,4 @@
-//! docs/cli.md shows what each command says of itself. Write the page anew with
+//! docs/cli.md shows the help of each command. Update the page with
 //! `UPDATE_HELP=1 cargo test -p aplomb-cli --test help`.
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md")
 }
 
-/// What a command says of itself, whatever is set around it.
+/// The help of a command, independent of the environment.
 fn help(words: &[&str]) -> String {
     let output = Command::new(APLOMB)
         .args(words)
@@ -25,7 +25,7 @@ fn help(words: &[&str]) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The page with the present texts in it.
+/// The page with the current help texts.
 fn filled(text: &str) -> String {
     let mut page = String::new();
     let mut lines = text.lines().peekable();
@@ -56,7 +56,7 @@ fn the_page_shows_what_every_command_says_of_itself() {
     } else {
         assert!(
             text == now,
-            "write it anew with UPDATE_HELP=1 cargo test -p aplomb-cli --test help"
+            "update it with UPDATE_HELP=1 cargo test -p aplomb-cli --test help"
         );
     }
     let all = help(&[]);
@@ -66,7 +66,7 @@ fn the_page_shows_what_every_command_says_of_itself() {
         let shown = text.contains(&format!("{MARK}{name} -->"));
         assert!(
             shown || name == "help",
-            "docs/cli.md does not speak of {name}"
+            "docs/cli.md does not mention {name}"
         );
     }
 }

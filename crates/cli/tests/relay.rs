@@ -31,7 +31,7 @@ impl Drop for Running {
     }
 }
 
-/// A relay, and the URL of it.
+/// A relay, and its URL.
 fn relay(server: &Boxed) -> Result<(Running, String)> {
     let program = std::env::var("APLOMB_IROH_RELAY").context("run tools/make/relay")?;
     let config = server.dir().join("relay.toml");
@@ -58,7 +58,7 @@ fn relay(server: &Boxed) -> Result<(Running, String)> {
     ))
 }
 
-/// A service that answers every request alike.
+/// A service that responds to every request alike.
 fn origin() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -88,7 +88,7 @@ async fn client(server: &Boxed) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Starts `aplomb` with these arguments; what it logs is in `NAME.log`.
+/// Starts `aplomb` with these arguments; its log is in `NAME.log`.
 fn start(server: &Boxed, name: &str, args: &[&str]) -> Result<Running> {
     let log = std::fs::File::create(server.dir().join(format!("{name}.log")))?;
     let mut command = server.command(args);
@@ -96,7 +96,7 @@ fn start(server: &Boxed, name: &str, args: &[&str]) -> Result<Running> {
     Ok(Running(command.spawn()?))
 }
 
-/// Waits until the tunnel is ready, and says what its conditions are if it never is.
+/// Waits until the tunnel is ready, and prints its conditions if it never is.
 async fn ready(proxies: &Api<HttpProxy>) -> Result<HttpProxy> {
     let began = Instant::now();
     let mut last = None;
@@ -114,7 +114,7 @@ async fn ready(proxies: &Api<HttpProxy>) -> Result<HttpProxy> {
     bail!("not ready: {:#?}", last.and_then(|it| it.status))
 }
 
-/// The body that a hostname has at a gateway.
+/// The body of a response for a hostname at a gateway.
 fn body(listen: &str, hostname: &str) -> Result<String> {
     let mut stream = TcpStream::connect(listen)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -129,7 +129,7 @@ fn body(listen: &str, hostname: &str) -> Result<String> {
     Ok(body.to_owned())
 }
 
-/// One tunnel whose agent names no address, with the relay written in the class as `written` makes it.
+/// One tunnel whose agent publishes no address, with a relay URL in the class in the form of `written`.
 async fn through(written: impl Fn(&str) -> String) -> Result<()> {
     let server = Boxed::with_kinds(&[]);
     let (_relay, url) = relay(&server)?;
@@ -178,7 +178,7 @@ async fn through(written: impl Fn(&str) -> String) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the tunnel, looks at what is said of its relay, and returns its hostname.
+/// Waits for the tunnel, checks the published relay, and returns its hostname.
 async fn proven(client: Client, url: &str) -> Result<String> {
     let began = Instant::now();
     let proxies: Api<HttpProxy> = Api::default_namespaced(client.clone());
@@ -190,7 +190,7 @@ async fn proven(client: Client, url: &str) -> Result<String> {
     ensure!(key.addresses.is_empty(), "{key:?}");
     let mut conditions = status.conditions.iter();
     let metadata = conditions.find(|it| it.type_ == "ConnectorMetadataProgrammed");
-    let metadata = metadata.context("it is said")?;
+    let metadata = metadata.context("the relay is published")?;
     ensure!(metadata.status == "True", "{metadata:?}");
     let replicas: Api<GatewayReplica> = Api::namespaced(client, "aplomb-system");
     let used = replicas.get("gateway-1").await?.spec.relays;
@@ -202,7 +202,7 @@ async fn proven(client: Client, url: &str) -> Result<String> {
 #[ignore = "needs a relay: tools/make/relay"]
 async fn an_agent_without_addresses_is_reached_however_its_class_writes_the_relay() -> Result<()> {
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    ensure!(installed.is_ok(), "a TLS provider was there before");
+    ensure!(installed.is_ok(), "a TLS provider was installed before");
     through(str::to_owned).await?;
     through(|url| format!("{url}/")).await
 }

@@ -1,4 +1,4 @@
-//! `aplomb status`, the real binary, on `aplomb box`: what its exit code says.
+//! The exit code of `aplomb status`, the real binary, on `aplomb box`.
 
 #[path = "common/boxed.rs"]
 mod boxed;
@@ -12,7 +12,7 @@ fn condition(kind: &str, status: &str, reason: &str) -> Value {
         "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1 })
 }
 
-/// Says of an object what its operator would.
+/// Sets the conditions of an object, as its operator would.
 fn say(server: &Boxed, object: &str, conditions: &[Value]) {
     let status = json!({ "observedGeneration": 1, "conditions": conditions });
     let patch = json!({ "status": status }).to_string();
@@ -69,7 +69,7 @@ fn the_exit_code_is_1_for_what_is_wrong_and_not_for_what_was_asked_for() {
         "{text}"
     );
     let waited = server.aplomb(&["status", "--wait", "--timeout", "1s"]);
-    assert_eq!(waited.status.code(), Some(0), "nothing is waited for");
+    assert_eq!(waited.status.code(), Some(0), "it does not wait");
     let alone = condition("Redundant", "False", "NoStandby");
     say(&server, "stableegress/web", &[serving, alone]);
     let (code, text) = status(&server);

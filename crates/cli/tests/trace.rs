@@ -1,4 +1,4 @@
-//! `aplomb trace` and `aplomb status`, the real binaries, on `aplomb box`: a tunnel that is made in a storm of conflicts.
+//! `aplomb trace` and `aplomb status`, the real binaries, on `aplomb box`: a tunnel created during many conflicts.
 
 #[path = "common/boxed.rs"]
 mod boxed;
@@ -16,11 +16,11 @@ use self::boxed::{Boxed, err, has_kubectl, out};
 use self::process::Process;
 use self::storm::{RIVAL, Storm};
 
-/// More than a journal has lines for.
+/// More than the number of lines in a journal.
 const TIMES: u32 = 80;
 const TUNNEL: &str = "/apis/aplomb.dev/v1alpha1/namespaces/default/httpproxies/web";
 
-/// The operator, a gateway and an agent for a tunnel called web.
+/// The operator, a gateway and an agent for a tunnel named web.
 struct Stage {
     server: Boxed,
     operator: Process,
@@ -98,10 +98,10 @@ async fn a_tunnel_made_in_a_storm_says_what_was_in_its_way_and_who_won() {
         from_the_server_alone(&stage.server);
         stage
     });
-    drop(stage.await.expect("what it must say"));
+    drop(stage.await.expect("the assertions hold"));
 }
 
-/// Stage by stage, with the conflicts between them and who won each.
+/// Each stage, with the conflicts in between and the winner of each.
 fn told(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web", "-o", "json"]);
     assert!(output.status.success(), "{}", err(&output));
@@ -136,7 +136,7 @@ fn told(server: &Boxed) {
         "CONFLICTS",
         "WON BY",
         "Proven",
-        "rival x",
+        "other x",
         "├─ Gateway/web",
         "└─ Lease/",
     ];
@@ -145,7 +145,7 @@ fn told(server: &Boxed) {
     }
 }
 
-/// What belongs to it, and who wrote it.
+/// Its relatives and its writers.
 fn related(trace: &ObjectTrace) {
     let kinds: Vec<&str> = trace
         .tree
@@ -173,7 +173,7 @@ fn related(trace: &ObjectTrace) {
     );
 }
 
-/// One screen, on which all is well.
+/// A status without problems.
 fn seen(server: &Boxed) {
     let output = server.aplomb(&["status", "--wait", "--timeout", "60s"]);
     let text = out(&output);
@@ -187,7 +187,7 @@ fn seen(server: &Boxed) {
     server.kubectl(&["create", "-f", "-"], &unready.to_string());
     let output = server.aplomb(&["status", "--wait", "--timeout", "2s", "-o", "json"]);
     assert_eq!(output.status.code(), Some(124));
-    let status: Value = serde_json::from_slice(&output.stdout).expect("the last status");
+    let status: Value = serde_json::from_slice(&output.stdout).expect("a status");
     let findings = status["findings"].as_array().expect("findings");
     assert!(
         findings.iter().any(|it| it["name"] == "other"),
@@ -196,7 +196,7 @@ fn seen(server: &Boxed) {
     assert_eq!(server.aplomb(&["status"]).status.code(), Some(1));
 }
 
-/// Without the operator, what the API server knows is told, and what is missing is said.
+/// Without the operator, the API server's part is printed, and what is missing is reported.
 fn from_the_server_alone(server: &Boxed) {
     let output = server.aplomb(&["trace", "hp/web"]);
     assert!(output.status.success(), "{}", err(&output));

@@ -1,4 +1,4 @@
-//! A closed loop: each connection asks, waits for the whole answer, and asks again.
+//! A closed loop: each connection sends a request, waits for the whole response, and repeats.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(crate) struct Figures {
     pub(crate) failed: usize,
 }
 
-/// By requests a second.
+/// The median by requests per second.
 pub(crate) fn median(mut rounds: Vec<Figures>) -> Figures {
     rounds.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
     rounds.swap_remove(rounds.len() / 2)
@@ -32,7 +32,7 @@ pub(crate) fn run(way: &Way, connections: usize, time: Duration) -> Result<Figur
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Whatever is slow the first time is not what is measured.
+        // A warm-up, so that first-time costs are not measured.
         all(way, connections, time / 6).await?;
         all(way, connections, time).await
     })
@@ -50,7 +50,7 @@ async fn all(way: &Way, connections: usize, time: Duration) -> Result<Figures> {
         times.extend(mine);
         failed += bad;
     }
-    ensure!(!times.is_empty(), "{} answered nothing", way.name);
+    ensure!(!times.is_empty(), "no responses from {}", way.name);
     times.sort_unstable();
     let at = |share: usize| times[(times.len() - 1) * share / 100];
     Ok(Figures {

@@ -1,11 +1,11 @@
-//! Requests through a tunnel of ours beside the direct connection, a plain reverse proxy and two known
-//! tunnels, all in one run on one machine: only the ratios mean something elsewhere.
+//! Requests through a tunnel, compared with a direct connection, a plain reverse proxy and two known
+//! tunnels, in one run on one machine: only the ratios apply elsewhere.
 //!
-//! `make bench-tunnel`. rathole and bore are looked for in the directory that `APLOMB_PEERS` names.
+//! `make bench-tunnel`. rathole and bore are expected in the directory in `APLOMB_PEERS`.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::disallowed_methods,
-    reason = "what is measured is how long it really takes"
+    reason = "the bench measures real time"
 )]
 
 mod load;
@@ -20,7 +20,7 @@ use anyhow::Result;
 
 use load::Figures;
 
-/// Everything is measured in turn, this often; the median counts.
+/// Every way is measured in turn, this often; the median counts.
 const ROUNDS: usize = 3;
 const SECONDS: Duration = Duration::from_secs(3);
 const CONNECTIONS: usize = 16;
@@ -28,7 +28,7 @@ const CONNECTIONS: usize = 16;
 /// A way to the origin.
 pub(crate) struct Way {
     pub(crate) name: &'static str,
-    /// ip:port to connect to, and the Host to ask for.
+    /// ip:port to connect to, and the Host header.
     pub(crate) address: String,
     pub(crate) host: String,
 }
@@ -45,7 +45,7 @@ impl Way {
 }
 
 fn main() -> Result<()> {
-    // What cargo passes to every bench; `--test` asks only whether it starts.
+    // The argument that cargo passes to every bench; `--test` only checks that it starts.
     if std::env::args().any(|arg| arg == "--test") {
         return Ok(());
     }

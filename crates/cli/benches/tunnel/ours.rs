@@ -1,4 +1,4 @@
-//! Our own: the box as the API server; operator, gateway and agent as processes.
+//! Our tunnel: the box as the API server; operator, gateway and agent as processes.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ fn aplomb(args: &[&str]) -> Command {
     command
 }
 
-/// Waits until the file at `path` has this in it, and gives the line.
+/// Waits for a line with `part` in the file, and returns it.
 fn line(path: &Path, part: &str) -> Result<String> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(60) {
@@ -27,7 +27,7 @@ fn line(path: &Path, part: &str) -> Result<String> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    bail!("{} never says {part}", path.display())
+    bail!("{} has no line with {part}", path.display())
 }
 
 pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Way, Vec<Running>)> {
@@ -65,7 +65,7 @@ fn address() -> Result<String> {
     Ok(format!("127.0.0.1:{}", free_port()?))
 }
 
-/// An agent whose tunnel is proven, and its hostname.
+/// An agent with a proven tunnel, and the tunnel's hostname.
 fn connect(dir: &Path, config: &str, origin: u16) -> Result<(String, Running)> {
     let (printed, key) = (dir.join("connect.out"), dir.join("connect.key"));
     let mut agent = aplomb(&[

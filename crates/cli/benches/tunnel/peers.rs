@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::Way;
 
-/// Ended with the bench.
+/// A process that ends with the bench.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -23,7 +23,7 @@ impl Running {
         Ok(Self(child.spawn().with_context(|| format!("{command:?}"))?))
     }
 
-    /// What it prints goes to a file.
+    /// Its output goes to a file.
     pub(crate) fn printing(command: &mut Command, to: &Path) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
@@ -44,7 +44,7 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Waits until somebody listens there.
+/// Waits until the port is open.
 pub(crate) fn listens(address: &str) -> Result<()> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(30) {
@@ -53,12 +53,12 @@ pub(crate) fn listens(address: &str) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    bail!("nobody listens at {address}")
+    bail!("no listener at {address}")
 }
 
 pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Way>, Vec<Running>)> {
     let programs = std::env::var_os("APLOMB_PEERS")
-        .context("APLOMB_PEERS names no directory: make bench-tunnel")?;
+        .context("APLOMB_PEERS is not set; use make bench-tunnel")?;
     let programs = PathBuf::from(programs);
     let (mut ways, mut running) = (Vec::new(), Vec::new());
     for (name, transport) in [("rathole, encrypted", NOISE), ("rathole, plain", PLAIN)] {

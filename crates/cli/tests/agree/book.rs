@@ -1,5 +1,5 @@
-//! Everything that was seen, by object and version. Whoever shows an object at a version that is known must show the
-//! same of it.
+//! Everything seen so far, by object and version. All sources must show the same texts for an object at a
+//! version.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tokio::time::Instant;
 
 use crate::sample::{Cells, Object, Sample};
 
-/// A version that the API server has and the status has not yet; none is "it is gone".
+/// A version that the API server has and the status does not have yet; `None` for a deletion.
 #[derive(Clone, Copy, Debug)]
 struct Awaited {
     version: Option<u64>,
     since: Instant,
 }
 
-/// The texts by column, each with who was the first to show it.
+/// Texts by column, each with the source that showed it first.
 type Known = BTreeMap<String, (String, &'static str)>;
 
 #[derive(Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Book {
 }
 
 impl Book {
-    /// A source shows all this.
+    /// Records what a source shows.
     pub(crate) fn note(&mut self, source: &'static str, sample: &Sample) {
         self.samples += 1;
         for (object, shown) in sample {
@@ -37,7 +37,7 @@ impl Book {
         }
     }
 
-    /// A source shows these cells of an object at a version.
+    /// Records the cells of an object at a version.
     pub(crate) fn cells(
         &mut self,
         source: &'static str,
@@ -54,13 +54,13 @@ impl Book {
             self.compared += usize::from(*who != source);
             if first != text {
                 let place = format!("{object:?} at {version}, {column}");
-                let both = format!("{who} says {first:?}, {source} says {text:?}");
+                let both = format!("{who} shows {first:?}, {source} shows {text:?}");
                 self.faults.push(format!("{place}: {both}"));
             }
         }
     }
 
-    /// What the API server has, both before and after the status was read at `since`.
+    /// Records what the API server has, both before and after the status was read at `since`.
     pub(crate) fn settled(&mut self, server: &Sample, status: &Sample, since: Instant) {
         let kinds: std::collections::BTreeSet<&str> =
             status.keys().map(|object| object.0.as_str()).collect();
@@ -82,7 +82,7 @@ impl Book {
         self.awaited.entry(object.clone()).or_insert(awaited);
     }
 
-    /// The status has this now: whatever was waited for may have come.
+    /// Records the current status: awaited versions may have arrived.
     pub(crate) fn arrived(&mut self, status: &Sample, now: Instant) {
         let lags = &mut self.lags;
         self.awaited.retain(|object, awaited| {
@@ -98,14 +98,14 @@ impl Book {
         });
     }
 
-    /// What has been waited for longer than `limit`.
+    /// Versions that have been awaited for longer than `limit`.
     pub(crate) fn overdue(&self, now: Instant, limit: Duration) -> Vec<String> {
         let late = self.awaited.iter().filter(|(_, it)| now - it.since > limit);
         late.map(|(object, it)| format!("{object:?} at {:?}", it.version))
             .collect()
     }
 
-    /// The time within which 99 of 100 were there.
+    /// The 99th percentile of the delays.
     pub(crate) fn p99(&self) -> Duration {
         let mut lags = self.lags.clone();
         lags.sort();
@@ -115,7 +115,7 @@ impl Book {
             .unwrap_or_default()
     }
 
-    /// Whether one wrong cell in a sample would be seen.
+    /// Whether one wrong cell in a sample would be found.
     pub(crate) fn sees_a_wrong_cell(&self, sample: &Sample) -> bool {
         let mut wrong = sample.clone();
         let cells = wrong
@@ -127,11 +127,11 @@ impl Book {
         cell.push('!');
         let mut copy = self.clone();
         let before = copy.faults.len();
-        copy.note("a liar", &wrong);
+        copy.note("a wrong source", &wrong);
         copy.faults.len() == before + 1
     }
 
-    /// Whether a page that stays behind the server would be seen.
+    /// Whether a page that is behind the server would be found.
     pub(crate) fn sees_a_late_page(&self, status: &Sample, limit: Duration) -> bool {
         let mut server = status.clone();
         let Some(newer) = server.values_mut().next() else {

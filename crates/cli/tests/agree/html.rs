@@ -1,5 +1,5 @@
-//! Reads the page by its contract: `<tr data-kind data-namespace data-name data-version>` with `<td data-column>`, and
-//! toggles with `data-light` and `data-stage`. Anything else of it is left alone.
+//! Parses the stable parts of the page: `<tr data-kind data-namespace data-name data-version>` with `<td data-column>`,
+//! and toggles with `data-light` and `data-stage`.
 
 use anyhow::{Context, Result};
 use aplomb_console::table::KindInfo;
@@ -65,7 +65,7 @@ pub(crate) fn of_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
     Ok(sample)
 }
 
-/// Adds what each tunnel's toggle shows to its row.
+/// Adds each tunnel's toggle to its row.
 fn toggles(html: &str, sample: &mut Sample) -> Result<()> {
     for item in html.split("<li class=\"tunnel\"").skip(1) {
         let (tag, rest) = item.split_once('>').context("a tag is not closed")?;

@@ -1,4 +1,4 @@
-//! The four ways to look at the same objects: the page, `/status.json`, and `aplomb get` as JSON and as text.
+//! The four sources of the same objects: the page, `/status.json`, and `aplomb get` as JSON and as text.
 
 use anyhow::{Result, ensure};
 use aplomb_console::table::{KindInfo, resources};

@@ -1,9 +1,9 @@
-//! The five stories of `aplomb demo`, while `/status.json`, the page and `aplomb get` are asked again and again. At every
-//! instant they show the same: an object at a version has the same texts wherever it is shown, and what the API server
-//! has reaches the page, in a second where the machine is not busy.
+//! The five stories of `aplomb demo`, while `/status.json`, the page and `aplomb get` are read all the time. They must
+//! always agree: an object at a version has the same texts in each, and changes in the API server reach the page within
+//! a second if the machine is not busy.
 //!
-//! `cargo test -p aplomb-cli --test agree [-- ARGUMENTS OF THE DEMO]`; it takes as long as the stories do. This is also
-//! the run that shows that every story passes.
+//! `cargo test -p aplomb-cli --test agree [-- ARGUMENTS OF THE DEMO]`; it takes as long as the stories. This run also
+//! shows that every story passes.
 #![forbid(unsafe_code)]
 
 mod book;
@@ -24,11 +24,11 @@ use book::Book;
 use demo::Demo;
 use look::Look;
 
-/// How often page and status are read.
+/// Polling interval of page and status.
 const PACE: Duration = Duration::from_millis(200);
-/// How soon the page shows what the API server has, 99 times of 100.
+/// 99 of 100 changes reach the page within this.
 const PROMPT: Duration = Duration::from_secs(1);
-/// And always, on any machine: other things run on the same cores.
+/// All changes reach it within this, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::main(flavor = "current_thread")]
@@ -51,7 +51,7 @@ async fn main() -> Result<ExitCode> {
     let outcomes = [
         ("the stories were played and sampled", sampled),
         ("page, status.json and get agree", agreed),
-        ("the demo ends cleanly", ended),
+        ("the demo exits cleanly", ended),
     ];
     let mut passed = demo.passed;
     for (what, outcome) in outcomes {
@@ -70,7 +70,7 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Reads page and status at a pace, and notes what each shows. Ends with an error only.
+/// Polls page and status, and records what each shows. Ends with an error only.
 async fn shown(look: &Look, book: &RefCell<Book>) -> Result<()> {
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -88,7 +88,7 @@ async fn shown(look: &Look, book: &RefCell<Book>) -> Result<()> {
     }
 }
 
-/// Asks with `aplomb get`, around a look at the status. Ends with an error only.
+/// Runs `aplomb get` before and after reading the status. Ends with an error only.
 async fn got(look: &Look, book: &RefCell<Book>) -> Result<()> {
     let mut pace = interval(PACE);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -98,7 +98,7 @@ async fn got(look: &Look, book: &RefCell<Book>) -> Result<()> {
     }
 }
 
-/// One bracket: objects, status, table, objects. What is the same before and after was so in between.
+/// One round: objects, status, table, objects. A version that is the same before and after was so in between.
 async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
     let before = look.objects().await?;
     let since = Instant::now();
@@ -120,7 +120,7 @@ async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
     Ok(())
 }
 
-/// Everything has come to rest: all show the same, and the comparison would have seen it if not.
+/// At rest, all sources agree; and the comparison would have found a difference.
 async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
     round(look, book).await?;
     let status = look.status().await?;
@@ -130,27 +130,27 @@ async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
         book.lags.iter().max().copied().unwrap_or_default(),
     );
     println!(
-        "        {} samples, {} comparisons, {} looks at what the server has; behind it p99 {p99:.0?}, at most {most:.0?}; promised is {PROMPT:?}",
+        "        {} samples, {} comparisons, {} reads of the server; delay p99 {p99:.0?}, at most {most:.0?}; limit {PROMPT:?}",
         book.samples,
         book.compared,
         book.lags.len()
     );
     ensure!(
         book.faults.is_empty(),
-        "{} differ, the first: {}",
+        "{} differences, the first: {}",
         book.faults.len(),
         book.faults[0]
     );
     ensure!(book.compared > 1000, "only {} comparisons", book.compared);
     ensure!(
         book.sees_a_wrong_cell(&status),
-        "a wrong cell would not be seen"
+        "a wrong cell would not be found"
     );
     ensure!(
         book.sees_a_late_page(&status, PATIENCE),
-        "a late page would not be seen"
+        "a late page would not be found"
     );
-    // Real time on a machine that does other things as well: ten times what is promised.
+    // Real time on a busy machine: ten times the limit.
     ensure!(p99 < 10 * PROMPT, "the page is {p99:?} behind");
     Ok(())
 }

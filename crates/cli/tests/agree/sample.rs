@@ -1,5 +1,5 @@
-//! What somebody shows at one moment: objects, each at a version, with the texts of its columns. Ages are left out: they
-//! differ with the moment and not with the object.
+//! The objects that a source shows at one moment, each with its version and the texts of its columns. Ages are left
+//! out: they depend on the moment, not on the object.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use aplomb_console::status::Overview;
 use aplomb_console::table::{self, KindInfo, ObjectTable};
 use serde_json::Value;
 
-/// Which object: kind, namespace, name.
+/// An object: kind, namespace, name.
 pub(crate) type Object = (String, String, String);
-/// The texts by column.
+/// Texts by column.
 pub(crate) type Cells = BTreeMap<String, String>;
 
-/// One object as it is shown.
+/// One object, as shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shown {
     pub(crate) version: u64,
     pub(crate) cells: Cells,
 }
 
-/// What one source shows.
+/// Everything that one source shows.
 pub(crate) type Sample = BTreeMap<Object, Shown>;
 
-/// The column that a toggle is compared under.
+/// The column name under which toggles are compared.
 pub(crate) const TOGGLE: &str = "toggle";
 
 pub(crate) fn version(text: &str) -> Result<u64> {
     text.parse()
-        .with_context(|| format!("{text:?} is no version"))
+        .with_context(|| format!("{text:?} is not a version"))
 }
 
 /// Whether a column is an age.
@@ -60,7 +60,7 @@ fn rows(table: &ObjectTable) -> Result<Sample> {
     table.rows.iter().map(row).collect()
 }
 
-/// What `/status.json` shows: its tables, and the toggles of its tunnels.
+/// The content of `/status.json`: its tables, and the toggles of its tunnels.
 pub(crate) fn of_status(text: &str) -> Result<Sample> {
     let status: Overview = serde_json::from_str(text)?;
     let value: Value = serde_json::from_str(text)?;
@@ -82,14 +82,14 @@ pub(crate) fn of_status(text: &str) -> Result<Sample> {
     Ok(sample)
 }
 
-/// What `aplomb get -o json` prints, as the columns of each kind's definition show it.
+/// The output of `aplomb get -o json`, printed with the columns of each kind's CRD.
 pub(crate) fn of_objects(kinds: &[KindInfo], text: &str) -> Result<Sample> {
     let list: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
-    for object in list["items"].as_array().context("it is no List")? {
+    for object in list["items"].as_array().context("the output is not a List")? {
         let kind = object["kind"].as_str().unwrap_or_default();
         let resource = kinds.iter().find(|it| it.kind == kind);
-        let resource = resource.with_context(|| format!("{kind} is none of our kinds"))?;
+        let resource = resource.with_context(|| format!("unknown kind {kind}"))?;
         let at = aplomb::Clock::system().now();
         sample.extend(rows(&resource.table([object], at))?);
     }

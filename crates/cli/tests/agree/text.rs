@@ -1,12 +1,12 @@
-//! Reads the tables that `aplomb get -A -o wide` prints. They have no versions: an object has the one that it had both
-//! before and after.
+//! Parses the tables of `aplomb get -A -o wide`. They show no versions, so an object's version must be the same before
+//! and after.
 
 use anyhow::{Context, Result};
 use aplomb_console::table::KindInfo;
 
 use crate::sample::{Cells, Object, is_age};
 
-/// The titles of a table, each with the place where it begins.
+/// The titles of a table, each with its start position.
 fn titles(header: &str) -> Vec<(usize, String)> {
     let letters: Vec<char> = header.chars().collect();
     let mut found: Vec<(usize, String)> = Vec::new();
@@ -56,7 +56,7 @@ fn row(kinds: &[KindInfo], titles: &[(usize, String)], line: &str) -> Result<(Ob
     }
     let (prefix, name) = first.1.split_once('/').context("a name has no kind")?;
     let resource = kinds.iter().find(|it| it.qualified() == prefix);
-    let resource = resource.with_context(|| format!("{prefix} is none of our kinds"))?;
+    let resource = resource.with_context(|| format!("unknown kind {prefix}"))?;
     let mut cells = Cells::new();
     for (title, text) in texts {
         let column = resource

@@ -1,6 +1,6 @@
-//! The distribution's Chromium without a window, driven over its DevTools protocol on a pair of pipes.
+//! The distribution's Chromium, headless, controlled over the DevTools protocol through a pair of pipes.
 //!
-//! One call at a time: whatever the browser says in between is kept as an event. Knows nothing of our page.
+//! One call at a time: messages that arrive meanwhile are kept as events. Independent of our page.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,10 +13,10 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// How long a call may take: a busy machine starts a browser slowly.
+/// Time limit of a call: a busy machine starts a browser slowly.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The browser's ends of the pipes are its descriptors 3 and 4; a shell puts them there.
+/// The browser uses the descriptors 3 and 4, which a shell connects.
 const WITH_PIPES: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 const FLAGS: [&str; 11] = [
@@ -33,7 +33,7 @@ const FLAGS: [&str; 11] = [
     "--remote-debugging-pipe",
 ];
 
-/// A running browser. Dropping it ends it.
+/// A running browser, killed on drop.
 pub(crate) struct Chromium {
     _child: Child,
     to: ChildStdin,
@@ -48,7 +48,7 @@ pub(crate) struct Tab {
 }
 
 impl Chromium {
-    /// Starts one with a profile of its own in `dir`.
+    /// Starts a browser with its profile in `dir`.
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         let profile = format!("--user-data-dir={}", dir.join("profile").display());
         let mut child = Command::new("sh")
@@ -72,7 +72,7 @@ impl Chromium {
         })
     }
 
-    /// Opens an empty tab in which everything that is said can be heard.
+    /// Opens an empty tab with all event domains enabled.
     pub(crate) async fn tab(&mut self) -> Result<Tab> {
         let blank = json!({ "url": "about:blank" });
         let target = self.send(None, "Target.createTarget", blank).await?;
@@ -100,7 +100,7 @@ impl Chromium {
         self.event(tab, "Page.loadEventFired").await
     }
 
-    /// What an expression evaluates to in the page; a promise is waited for.
+    /// The value of an expression in the page; a promise is awaited.
     pub(crate) async fn evaluate(&mut self, tab: &Tab, expression: &str) -> Result<Value> {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -125,10 +125,10 @@ impl Chromium {
         };
         timeout(PATIENCE, heard)
             .await
-            .with_context(|| format!("chromium never said {method}"))?
+            .with_context(|| format!("no event {method} from chromium"))?
     }
 
-    /// Errors of scripts, of the console, of requests and of the content security policy so far.
+    /// Errors so far: of scripts, the console, requests and the content security policy.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let complaint = |event: &Value| {
             let (method, params) = (event["method"].as_str()?, &event["params"]);
@@ -166,7 +166,7 @@ impl Chromium {
         };
         let answer = timeout(PATIENCE, answer)
             .await
-            .with_context(|| format!("chromium does not answer {method}"))??;
+            .with_context(|| format!("chromium does not respond to {method}"))??;
         match &answer["error"] {
             Value::Null => Ok(answer["result"].clone()),
             error => bail!("{method}: {error}"),
@@ -177,7 +177,7 @@ impl Chromium {
         let mut bytes = Vec::new();
         self.from.read_until(0, &mut bytes).await?;
         if bytes.pop() != Some(0) {
-            bail!("chromium ended; its words are in chromium.log");
+            bail!("chromium ended; see chromium.log");
         }
         Ok(serde_json::from_slice(&bytes)?)
     }

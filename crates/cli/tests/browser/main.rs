@@ -1,9 +1,9 @@
-//! The page in a real browser: no request that begins after a toggle is green fails, ten times, and how soon it is
-//! green is printed; nothing complains; and without scripts the rows are there too.
+//! The page in a real browser, ten times: no request that begins after a toggle turns green fails, and the time to
+//! green is printed; there are no errors; and without scripts the rows are there too.
 //!
-//! Needs the distribution's chromium, so that it runs only when it is asked for by name:
+//! Needs the distribution's chromium, so it runs only on request:
 //! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL KUBECONFIG DIRECTORY` it takes the
-//! pictures of the documentation instead, of a page that is already served.
+//! screenshots of the documentation instead, of a page that is already served.
 #![forbid(unsafe_code)]
 
 mod chromium;
@@ -43,7 +43,7 @@ async fn test() -> Result<()> {
     let name = browser
         .evaluate(&tab, "document.body.dataset.connection")
         .await?;
-    ensure!(name == "live", "the page says it is {name}");
+    ensure!(name == "live", "the connection is {name}");
     println!("ok      green after the first request, never before, ten times");
     trace(&stage, &mut browser, &tab).await?;
     println!("ok      a tunnel's own page shows its stages");
@@ -52,9 +52,9 @@ async fn test() -> Result<()> {
     let complaints = browser.complaints();
     ensure!(
         complaints.is_empty(),
-        "the browser complains: {complaints:#?}"
+        "the browser reports errors: {complaints:#?}"
     );
-    println!("ok      nothing complains\n4 passed, 0 failed");
+    println!("ok      no browser errors\n4 passed, 0 failed");
     Ok(())
 }
 

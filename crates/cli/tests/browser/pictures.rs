@@ -1,5 +1,5 @@
-//! The pictures of the documentation, of a page that is already served: light, dark, and as a phone shows it. Two
-//! tunnels are added that do not work, so that there is something to find.
+//! Screenshots for the documentation, of a page that is already served: light, dark, and on a phone. Two broken
+//! tunnels are added, so that the page has findings.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 use crate::chromium::{Chromium, Tab};
 use crate::stage;
 
-/// Name, width, height, colour scheme.
+/// Name, width, height, color scheme.
 const PICTURES: [(&str, u32, u32, &str); 3] = [
     ("console-light", 1120, 1330, "light"),
     ("console-dark", 1120, 1330, "dark"),
     ("console-phone", 390, 1100, "dark"),
 ];
 
-/// Name, connector and origin of what is added: nobody serves the one, and the other's agent is not there.
+/// Name, connector and origin of the added tunnels: the first has no service, the second no agent.
 const BROKEN: [(&str, &str, &str); 2] = [
     ("docs", "laptop", "http://localhost:9"),
     ("preview", "phone", "http://localhost:3000"),

@@ -1,4 +1,4 @@
-//! Ten tunnels, one after the other: when the first request came through, and when the page said so.
+//! Ten tunnels, one after the other: the time of the first successful request, and the time the page turned green.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use tokio::time::{sleep, timeout};
 use crate::chromium::{Chromium, Tab};
 use crate::stage::{PATIENCE, Stage};
 
-/// How many.
+/// The number of tunnels.
 const RUNS: usize = 10;
-/// How long after the first request that came through the toggle may stay as it was, in milliseconds: ten times what is
-/// promised, since other things run on the same cores.
+/// How long the toggle may lag behind the first successful request, in milliseconds: ten times the promise, because the
+/// cores are shared with other tests.
 const PROMPT: i64 = 10 * 1000;
-/// Between two requests: without it they would take the cores that everything else needs.
+/// Pause between two requests, so that they leave the cores to the rest.
 const PACE: Duration = Duration::from_millis(2);
 
-/// Writes down what each toggle shows and when, from the first moment of the page on.
+/// Records every change of every toggle with its time, from the first moment of the page.
 pub(crate) const OBSERVER: &str = r"
 (() => {
   const seen = window.seen = {}, waiting = [];
@@ -37,9 +37,9 @@ pub(crate) const OBSERVER: &str = r"
 })();
 ";
 
-/// What one run came to, in milliseconds.
+/// The result of one run, in milliseconds.
 struct Figures {
-    /// From creation to the end of the first request that came through.
+    /// From creation to the end of the first successful request.
     request: i64,
     /// From there to green; a request on a slow machine may end after it.
     later: i64,
@@ -76,12 +76,12 @@ async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Re
     let (through, made, seen) = tokio::join!(requests, create, browser.evaluate(tab, &waits));
     made?;
     let seen = seen?;
-    let through = through.context("no request came through")??;
-    let seen = seen.as_array().context("nothing was seen")?;
+    let through = through.context("no request succeeded")??;
+    let seen = seen.as_array().context("no toggle was recorded")?;
     let green = seen
         .iter()
         .find(|it| it["light"] == "green")
-        .context("it is not green")?;
+        .context("the toggle is not green")?;
     let green = green["at"].as_i64().context("no time")?;
     let later = green - through.ended;
     let stages: Vec<String> = seen.iter().map(shown).collect();
@@ -93,7 +93,7 @@ async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Re
     );
     ensure!(
         later <= PROMPT,
-        "green only {later} ms after a request came through: {stages:?}"
+        "green only {later} ms after the first successful request: {stages:?}"
     );
     Ok(Figures {
         request: through.ended - created,
@@ -110,15 +110,15 @@ fn shown(seen: &Value) -> String {
     }
 }
 
-/// The first request that came through, and those before it.
+/// The first successful request, and the failed ones before it.
 struct Through {
-    /// When it was answered.
+    /// When the response arrived.
     ended: i64,
-    /// When the last one that failed was sent.
+    /// When the last failed request was sent.
     failed: Option<i64>,
 }
 
-/// Asks until the service behind the tunnel of `hostname` answers.
+/// Sends requests until the service of `hostname` responds.
 async fn first_success(listen: &str, hostname: &str) -> Result<Through> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let mut failed = None;

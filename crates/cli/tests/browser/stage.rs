@@ -1,5 +1,5 @@
-//! Everything the page shows, each a process of its own: the box, the operator, a gateway, an agent; and the
-//! service behind it.
+//! Everything that the page shows, each as its own process: the box, the operator, a gateway and an agent; and their
+//! service.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Generous: other things run on the same cores.
+/// Generous: other tests use the same cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The agent of every tunnel.
 const AGENT: &str = "laptop";
@@ -34,10 +34,10 @@ impl Drop for Running {
     }
 }
 
-/// All of it. Dropping it ends it.
+/// All processes, killed on drop.
 pub(crate) struct Stage {
     client: Client,
-    /// Where the page is.
+    /// The URL of the page.
     pub(crate) page: String,
     /// The public listener.
     pub(crate) listen: String,
@@ -137,7 +137,7 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// How `aplomb` is started.
+/// Starts `aplomb` processes.
 struct Programs<'a> {
     dir: &'a Path,
     kubeconfig: &'a str,
@@ -150,7 +150,7 @@ impl Programs<'_> {
         command
     }
 
-    /// Starts one whose output goes to files called after it.
+    /// Starts a process; its output goes to files with its name.
     fn start(&self, name: &str, args: &[&str]) -> Result<Running> {
         let child = self
             .command(args)
@@ -164,7 +164,7 @@ impl Programs<'_> {
     }
 }
 
-/// The first line of a file that has this word, once it is there. A file tells nobody that it has grown.
+/// The first line of a file that contains `word`. Polls, because files have no notifications here.
 async fn said(file: &Path, word: &str) -> Result<String> {
     let began = Instant::now();
     loop {
@@ -173,15 +173,15 @@ async fn said(file: &Path, word: &str) -> Result<String> {
             return Ok(line.to_owned());
         }
         if began.elapsed() > PATIENCE {
-            bail!("{} never said {word:?}:\n{text}", file.display());
+            bail!("{} has no line with {word:?}:\n{text}", file.display());
         }
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Where the operator serves its page, as it logs it.
+/// The address of the page, from the operator's log.
 async fn page(log: &Path) -> Result<String> {
-    let line: Value = serde_json::from_str(&said(log, "Serving the page").await?)?;
+    let line: Value = serde_json::from_str(&said(log, "Serving admin endpoints").await?)?;
     let address = line["address"].as_str().context("no address in the log")?;
     Ok(format!("http://{address}"))
 }
@@ -198,7 +198,7 @@ fn free_address() -> Result<String> {
     Ok(listener.local_addr()?.to_string())
 }
 
-/// A local service that answers everything with the same line.
+/// A local service that responds with the same line to everything.
 async fn service() -> Result<(u16, JoinSet<()>)> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();

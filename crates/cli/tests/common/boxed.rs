@@ -1,4 +1,4 @@
-//! `aplomb box` as a process of its own, with `aplomb` and kubectl beside it. Dropping it ends it.
+//! `aplomb box` as a process, with `aplomb` and kubectl for it. Killed on drop.
 #![allow(dead_code)] // each test uses what it needs
 
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ pub(crate) struct Boxed {
 }
 
 impl Boxed {
-    /// A box with these flags besides; it is ready.
+    /// A ready box with these additional flags.
     pub(crate) fn start(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let mut process = Command::new(APLOMB)
@@ -49,7 +49,7 @@ impl Boxed {
         self.dir().join("kubeconfig")
     }
 
-    /// What `aplomb` answers, with the administrator's kubeconfig in its environment.
+    /// The output of `aplomb`, with the administrator's kubeconfig in its environment.
     pub(crate) fn aplomb(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("it runs")
     }
@@ -65,7 +65,7 @@ impl Boxed {
         command
     }
 
-    /// What kubectl prints when it is given `input`.
+    /// The output of kubectl with `input` on standard input.
     pub(crate) fn kubectl(&self, args: &[&str], input: &str) -> String {
         let programs = Binaries::find_or_build().expect("a kubectl");
         let mut child = Command::new(programs.path(Program::Kubectl))
@@ -93,8 +93,8 @@ impl Drop for Boxed {
     }
 }
 
-/// Whether there is a kubectl, or Go to build one with. Without, what needs it says so and is not run; in CI that is
-/// an error.
+/// Whether there is a kubectl, or Go to build one. Without them, tests that need it print so and are skipped; in CI
+/// that is an error.
 pub(crate) fn has_kubectl() -> bool {
     Binaries::available().expect("the programs, or Go to build them with")
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const INSIDE: &str = "APLOMB_TEST_IN_NAMESPACE";
 const LISTEN: &str = "127.0.0.1:9963";
-/// How long anything may take before the test gives up; it is waited for, not slept through.
+/// Time limit for each step; steps are awaited, not slept.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs `body` in a network namespace of its own: this program again, with only `test`.
@@ -28,21 +28,21 @@ pub(crate) fn inside(test: &str, body: impl FnOnce()) {
         .env(INSIDE, "1")
         .output()
         .expect("unshare runs");
-    // Told only on failure: the inner harness counts its one test too, and `make test` counts lines.
+    // Printed only on failure: the inner harness prints its own count, and `make test` counts such lines.
     let said = [ended.stdout, ended.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(ended.status.success(), "{test}, in its namespace:\n{said}");
 }
 
-/// Says that a test cannot run here; a failure under CI.
+/// Prints that a test cannot run here; a failure in CI.
 fn not_tried(test: &str, why: &str) {
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
-    // Not by a macro: the harness would keep what a test that passes says to itself.
+    // Not with a macro: the harness captures the output of a test that passes.
     let loud = format!("!! {why}: NOTHING of egress-host was tried by {test}\n");
     std::io::stderr().write_all(loud.as_bytes()).expect("said");
 }
 
-/// As `inside`, where `setpriv` is needed besides.
+/// As `inside`, for tests that also need `setpriv`.
 pub(crate) fn inside_with_setpriv(test: &str, body: impl FnOnce()) {
     let version = Command::new("setpriv").arg("--version").output();
     if !version.is_ok_and(|it| it.status.success()) {
@@ -51,7 +51,7 @@ pub(crate) fn inside_with_setpriv(test: &str, body: impl FnOnce()) {
     inside(test, body);
 }
 
-/// How a namespace can be made here, if at all.
+/// How a namespace can be created here, if at all.
 fn possible() -> Option<&'static str> {
     let works = |flags: &&str| {
         let link = [
@@ -70,7 +70,7 @@ pub(crate) fn ip(arguments: &str) -> String {
     let output = Command::new("ip").args(arguments.split(' ')).output();
     let output = output.expect("ip runs");
     let said = String::from_utf8_lossy(&output.stderr);
-    // An empty table was never made, as far as `ip` is concerned.
+    // `ip` fails for an empty table as if it did not exist.
     let empty = said.contains("FIB table does not exist");
     assert!(output.status.success() || empty, "ip {arguments}: {said}");
     String::from_utf8(output.stdout).expect("text")
@@ -87,7 +87,7 @@ impl Host {
         Self::start_by(&[], arguments)
     }
 
-    /// Starts it by another program.
+    /// Starts it through another program.
     pub(crate) fn start_by(by: &[&str], arguments: &[&str]) -> Self {
         let mut words = by.to_vec();
         words.extend([env!("CARGO_BIN_EXE_aplomb"), "egress-host"]);
@@ -95,7 +95,7 @@ impl Host {
         Self::run(&words)
     }
 
-    /// Starts a program and follows what it says.
+    /// Starts a program and reads its output.
     pub(crate) fn run(words: &[&str]) -> Self {
         let mut child = Command::new(words[0])
             .args(&words[1..])
@@ -113,15 +113,15 @@ impl Host {
     pub(crate) fn until(&self, text: &str) {
         loop {
             let line = self.lines.recv_timeout(PATIENCE);
-            let line = line.unwrap_or_else(|_| panic!("it never said {text:?}"));
+            let line = line.unwrap_or_else(|_| panic!("no line with {text:?}"));
             if line.contains(text) {
                 return;
             }
         }
     }
 
-    /// Asks its endpoint: status and body.
-    #[allow(clippy::unused_self, reason = "there must be one to ask")]
+    /// Status and body of one of its endpoints.
+    #[allow(clippy::unused_self, reason = "it must be running")]
     pub(crate) fn ask(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(LISTEN).expect("it listens");
         let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n");
@@ -133,7 +133,7 @@ impl Host {
         (status.parse().expect("a status"), body.to_owned())
     }
 
-    /// What it may do, as the kernel says: the effective set.
+    /// Its effective capabilities, from the kernel.
     pub(crate) fn capabilities(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let status = status.expect("it runs");
@@ -141,7 +141,7 @@ impl Host {
         u64::from_str_radix(effective.expect("a set").trim(), 16).expect("a number")
     }
 
-    /// Sends a signal and waits for the end; the exit code, or `None` if the signal was the end.
+    /// Sends a signal and waits for the exit code; `None` if the signal ended it.
     pub(crate) fn stop(mut self, signal: &str) -> Option<i32> {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", signal, &pid]).status();
@@ -149,7 +149,7 @@ impl Host {
         self.child.wait().expect("it ends").code()
     }
 
-    /// Waits for it to end by itself: all it said, and its exit code.
+    /// Waits for the exit: its output and its exit code.
     pub(crate) fn end(mut self) -> (String, Option<i32>) {
         let mut said = String::new();
         while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
@@ -164,7 +164,7 @@ fn follow(stream: impl Read + Send + 'static, send: Sender<String>) {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             eprintln!("    {line}");
-            // The test may have heard enough; the program must go on talking all the same.
+            // The test may have stopped reading; the program must not block on its output.
             let _ = send.send(line);
         }
     });
@@ -172,7 +172,7 @@ fn follow(stream: impl Read + Send + 'static, send: Sender<String>) {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // A test that fails must not leave it behind; one that ended is not there any more.
+        // A failed test must not leave it behind; a process that has ended is gone already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

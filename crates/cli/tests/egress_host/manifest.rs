@@ -1,4 +1,4 @@
-//! What deploy/egress/host/daemonset.yaml asks for: one capability, and nothing of the cluster but to read.
+//! The rights in deploy/egress/host/daemonset.yaml: one capability, and read access to the cluster only.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Addresses that a StableEgress says, from the box as the cluster.
+//! Addresses from StableEgress objects, with the box as the cluster.
 
 use aplomb_api::StableEgress;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

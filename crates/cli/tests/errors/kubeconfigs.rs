@@ -1,4 +1,4 @@
-//! Kubeconfigs that are wrong in one way each, made from one that is right.
+//! Kubeconfigs with one error each, made from a valid one.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::boxed::Boxed;
 
-/// The box's own, changed.
+/// The box's kubeconfig, changed.
 pub(crate) fn changed(server: &Boxed, name: &str, change: impl FnOnce(&mut Value)) -> String {
     let right = std::fs::read_to_string(server.kubeconfig()).expect("a kubeconfig");
     let mut value: Value = serde_saphyr::from_str(&right).expect("YAML");
@@ -14,21 +14,21 @@ pub(crate) fn changed(server: &Boxed, name: &str, change: impl FnOnce(&mut Value
     written(server, name, &value.to_string())
 }
 
-/// Another server at `address`.
+/// A kubeconfig for another server at `address`.
 pub(crate) fn at(server: &Boxed, name: &str, address: &str) -> String {
     changed(server, name, |it| {
         it["clusters"][0]["cluster"]["server"] = json!(address)
     })
 }
 
-/// A user who may do nothing.
+/// A user without rights.
 pub(crate) fn of_nobody(server: &Boxed) -> String {
     changed(server, "nobody", |it| {
         it["users"][0]["user"]["as"] = json!("nobody")
     })
 }
 
-/// A token that nobody knows.
+/// An unknown token.
 pub(crate) fn of_stranger(server: &Boxed) -> String {
     changed(server, "stranger", |it| {
         it["users"][0]["user"]["token"] = json!("not-a-token")

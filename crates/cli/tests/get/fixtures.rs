@@ -1,11 +1,11 @@
-//! Objects of every kind of ours: one as its operator leaves it, one that nobody has looked at yet.
+//! Objects of every kind of ours: one with the status its operator writes, one not observed yet.
 
 use serde_json::{Value, json};
 
 const THEN: &str = "2026-01-01T00:00:00Z";
 const THEN_MICRO: &str = "2026-01-01T00:00:00.000000Z";
 
-/// Plural, whole object, and the status to give it.
+/// Plural, object, and status.
 pub(crate) type Fixture = (&'static str, Value, Value);
 
 pub(crate) fn objects() -> Vec<Fixture> {
@@ -84,7 +84,7 @@ fn egress() -> Vec<Fixture> {
     vec![("stableegresses", of("StableEgress", "web", &spec), told)]
 }
 
-/// Another of the same kind that says nothing of itself.
+/// A second object of the kind without a status.
 pub(crate) fn bare(object: &Value) -> Value {
     let mut bare = object.clone();
     let name = object["metadata"]["name"].as_str().expect("a name");

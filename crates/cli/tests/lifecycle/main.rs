@@ -1,7 +1,7 @@
 //! `aplomb run tunnel coder egress` as one process, from start to end: it drains on SIGTERM, converges after kill -9,
 //! and hands over between two replicas; on the box and on a real kube-apiserver.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test lifecycle [-- box|real]`. Times are printed.
 #![forbid(unsafe_code)]
 
@@ -44,7 +44,7 @@ impl Tally {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    anyhow::ensure!(installed.is_ok(), "a TLS provider was there before");
+    anyhow::ensure!(installed.is_ok(), "a TLS provider was installed before");
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let mut tally = Tally::default();
     for server in ["box", "real"] {
@@ -62,7 +62,7 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tally.failed > 0)))
 }
 
-/// Every act needs what the one before left; the first that fails ends the play.
+/// Each act builds on the one before; the first failure ends the test.
 async fn play(stage: &mut Stage, t: &mut Tally) {
     let mut wanted = Wanted::default();
     let w = &mut wanted;
@@ -109,7 +109,7 @@ async fn play(stage: &mut Stage, t: &mut Tally) {
             acts::hand_over(stage, w, How::Killed).await,
         )
         && t.note(
-            "other systems were asked once",
+            "calls to other systems were sent once",
             twice::outside(stage, *w).await,
         )
         && t.note("every child was made once", twice::inside(stage))

@@ -1,4 +1,4 @@
-//! docs/metrics.md against what a process at work serves: names, types and labels.
+//! Compares docs/metrics.md with the metrics of a running process: names, types and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ fn documented() -> BTreeMap<String, Shape> {
     shapes.collect()
 }
 
-/// What is served, by the name that a sample has in Prometheus.
+/// Served metrics, by the name that their samples have in Prometheus.
 fn served(text: &str) -> BTreeMap<String, Shape> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let mut family = (String::new(), String::new());
@@ -49,7 +49,7 @@ fn served(text: &str) -> BTreeMap<String, Shape> {
     shapes
 }
 
-/// Whatever is served is documented as it is.
+/// Every served metric is documented as it is.
 pub(crate) async fn documented_as_served(stage: &Stage) -> Result<()> {
     let documented = documented();
     let admin = &stage.replicas[0].admin;

@@ -1,5 +1,5 @@
-//! The objects of the stage: one tunnel, one provisioner, one egress. How each is changed, and when the operators
-//! have done what the change asks for.
+//! The test objects: one tunnel, one provisioner, one egress. How each is changed, and how to see that the operators
+//! are done.
 
 use anyhow::{Context, Result};
 use aplomb_api::coder::key_name;
@@ -14,10 +14,10 @@ const EGRESS: &str = "/apis/aplomb.dev/v1alpha1/stableegresses/web";
 const NODES: [&str; 2] = ["gateway-a", "gateway-b"];
 const CANDIDATE: &str = "egress.aplomb.dev/candidate";
 
-/// What was asked for last. Every change asks for something else of each operator.
+/// The last requested change. Each change affects every operator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// How often each was changed: rotations of the key, moves of the address, hostnames of the tunnel.
+    /// Number of changes to each: key rotations, address moves, hostnames.
     pub(crate) changes: usize,
 }
 
@@ -37,7 +37,7 @@ impl Wanted {
     }
 }
 
-/// Definitions, a project with two servers and their nodes, tokens, and one object for each operator.
+/// Installs CRDs, a project with two servers and their nodes, tokens, and one object for each operator.
 pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     for file in [
         "deploy/coder/00-crds.yaml",
@@ -89,7 +89,7 @@ pub(crate) fn tunnel(stage: &Stage, name: &str, hostname: &str) -> Value {
     })
 }
 
-/// Asks something else of every operator: another hostname, another key, another node.
+/// Changes every object: another hostname, another key, another node.
 pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
     let old = wanted.node();
     wanted.changes += 1;
@@ -103,7 +103,7 @@ pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Waits until every operator has done what was asked for; says how long each took from now.
+/// Waits until every operator is done; returns how long each took.
 pub(crate) async fn converged(
     stage: &Stage,
     wanted: Wanted,
@@ -132,7 +132,7 @@ pub(crate) async fn converged(
     ])
 }
 
-/// Whether Ready is True for the spec as it is.
+/// Whether Ready is True for the current spec.
 pub(crate) fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions
@@ -145,7 +145,7 @@ pub(crate) fn is_ready(object: &Value) -> bool {
     })
 }
 
-/// The floating IP's server must be the one of the node that the status names.
+/// The floating IP's server must be that of the active node.
 pub(crate) async fn holder(stage: &Stage) -> Result<u64> {
     let state = stage.sim(&stage.hetzner, "/_sim/state").await?;
     state["floating_ips"][0]["server"]

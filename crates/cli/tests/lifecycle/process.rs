@@ -1,4 +1,4 @@
-//! `aplomb` processes beside the test, with their output in files. Dropping one ends it.
+//! `aplomb` processes of the test, with their output in files. Killed on drop.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
 
-/// How long one that was started or asked to end is waited for; to end it has promised two seconds.
+/// Time limit for start and exit. The promise for exit is two seconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Process {
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `aplomb` with `args`; what it prints goes to files in `dir`, its lives one after the other.
+    /// Starts `aplomb` with `args`; its output goes to files in `dir`, appended after a restart.
     pub(crate) fn aplomb(dir: &Path, name: &str, args: &[&str]) -> Result<Self> {
         let out = dir.join(format!("{name}.out"));
         let log = dir.join(format!("{name}.log"));
@@ -40,12 +40,12 @@ impl Process {
         })
     }
 
-    /// What it has logged, over all of its lives.
+    /// Its log, including earlier runs.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The address that it prints when it serves.
+    /// The address that it prints when it is ready.
     pub(crate) async fn ready(&mut self) -> Result<String> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -61,10 +61,10 @@ impl Process {
             );
             sleep(Duration::from_millis(20)).await;
         }
-        bail!("{} did not get ready: {}", self.name, self.log())
+        bail!("{} did not become ready: {}", self.name, self.log())
     }
 
-    /// Asks it to end, and says how long it took; anything but a clean end is an error.
+    /// Sends SIGTERM and returns the time to exit; anything but a clean exit is an error.
     pub(crate) async fn terminate(&mut self) -> Result<Duration> {
         let (began, id) = (Instant::now(), self.child.id().to_string());
         let asked = Command::new("kill").args(["-TERM", &id]).status()?;
@@ -81,10 +81,10 @@ impl Process {
             }
             sleep(Duration::from_millis(5)).await;
         }
-        bail!("{} has not ended within {PATIENCE:?}", self.name)
+        bail!("{} has not exited within {PATIENCE:?}", self.name)
     }
 
-    /// Ends it without asking.
+    /// Kills it.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;

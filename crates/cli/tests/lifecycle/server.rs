@@ -1,5 +1,5 @@
-//! The API server that the operators run against: the box, or a real etcd and kube-apiserver. Both are driven the
-//! same way and both keep an audit log.
+//! The API server of the test: the box, or a real etcd and kube-apiserver. Both are used in the same way and keep an
+//! audit log.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-/// What keeps the server alive.
+/// Keeps the server running.
 enum Kept {
-    Box(#[expect(dead_code, reason = "it is held, not asked")] Process),
-    Real(#[expect(dead_code, reason = "it is held, not asked")] Box<ControlPlane>),
+    Box(#[expect(dead_code, reason = "only held, to keep it running")] Process),
+    Real(#[expect(dead_code, reason = "only held, to keep it running")] Box<ControlPlane>),
 }
 
 pub(crate) struct Server {
@@ -66,13 +66,13 @@ impl Server {
         })
     }
 
-    /// What a GET of `path` answers.
+    /// The response to a GET of `path`.
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
     }
 
-    /// Runs kubectl in the checkout, with something on its standard input.
+    /// Runs kubectl in the checkout, with `input` on standard input.
     pub(crate) fn kubectl(&self, args: &[&str], input: &str) -> Result<String> {
         let mut child = Command::new(&self.kubectl)
             .arg("--kubeconfig")
@@ -96,7 +96,7 @@ impl Server {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Every request that was answered so far, as audit.k8s.io/v1 events.
+    /// Every completed request, as audit.k8s.io/v1 events.
     pub(crate) fn audit(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(&self.audit)?;
         let lines = text.lines();

@@ -1,4 +1,4 @@
-//! One of everything: an API server, simulated coderd and Hetzner, a gateway, an agent with its local service, and
+//! One of each: an API server, simulated coderd and Hetzner, a gateway, an agent with its local service, and
 //! replicas of `aplomb run tunnel coder egress`.
 
 use std::io::{Read, Write};
@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 use crate::process::Process;
 use crate::server::Server;
 
-/// Generous: other things run on the same cores, and a lease may have to run out.
+/// Generous: other tests use the same cores, and a lease may have to expire.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// What the operators' leases are called.
+/// The names of the operators' leases.
 pub(crate) const LEASES: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
 
 pub(crate) struct Replica {
@@ -39,7 +39,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; no operator is there yet.
+    /// Starts the servers, but no operator.
     pub(crate) async fn set(real: bool) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let server = match real {
@@ -147,20 +147,20 @@ impl Stage {
         self.server.kubectl(args, "")
     }
 
-    /// What an address answers.
+    /// The response of a URL.
     pub(crate) async fn ask(&self, url: &str) -> Result<String> {
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// What a simulated server says of itself.
+    /// A state of a simulated server.
     pub(crate) async fn sim(&self, server: &str, path: &str) -> Result<Value> {
         Ok(serde_json::from_str(
             &self.ask(&format!("{server}{path}")).await?,
         )?)
     }
 
-    /// Tells a simulated server what is so.
+    /// Sets a state of a simulated server.
     pub(crate) async fn tell(&self, server: &str, path: &str, body: &str) -> Result<()> {
         let request = self.http.put(format!("{server}{path}"));
         let sent = request.body(body.to_owned()).send().await?;
@@ -168,7 +168,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Who holds each lease.
+    /// The holder of each lease.
     pub(crate) async fn holders(&self) -> Result<Vec<String>> {
         let mut holders = Vec::new();
         for lease in LEASES {
@@ -181,7 +181,7 @@ impl Stage {
         Ok(holders)
     }
 
-    /// Asks again and again, since another process cannot be awaited; says how long it took.
+    /// Polls, because another process cannot be awaited; returns how long it took.
     pub(crate) async fn eventually(
         &self,
         what: &str,
@@ -201,7 +201,7 @@ impl Stage {
         bail!("not within {PATIENCE:?}: {what}{why}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let replicas = self.replicas.iter().map(|replica| &replica.process);
         for process in replicas.chain(&self.others) {
@@ -215,7 +215,7 @@ impl Stage {
     }
 }
 
-/// A local service: whatever is asked, it says the same.
+/// A local service that responds the same to everything.
 fn serve(listener: &TcpListener) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { return };
@@ -226,7 +226,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

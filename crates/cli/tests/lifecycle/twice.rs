@@ -1,5 +1,5 @@
-//! Nothing was done twice, whoever led: by what the simulated servers were asked, by the API server's audit log, and by
-//! what the replicas themselves count.
+//! Nothing was done twice, whichever replica led: according to the simulated servers, the API server's audit log, and
+//! the metrics of the replicas.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::objects::{Wanted, holder};
 use crate::stage::Stage;
 
-/// What operators create, as opposed to what the test does.
+/// The kinds that operators create.
 const CHILDREN: [&str; 6] = [
     "gateways",
     "httproutes",
@@ -43,25 +43,25 @@ async fn assigned(stage: &Stage) -> Result<Vec<u64>> {
     Ok(servers.filter_map(|it| it["id"].as_u64()).collect())
 }
 
-/// One key for the beginning and one for each rotation; the floating IP went from server to server as often. A leader
-/// that finds an assignment of the one before under way may ask for the same again, which changes nothing.
+/// One key at the start and one for each rotation; the floating IP moved from server to server as often. A leader
+/// that finds an assignment of its predecessor in progress may repeat it, which changes nothing.
 pub(crate) async fn outside(stage: &Stage, wanted: Wanted) -> Result<()> {
     let keys = answered(stage, &stage.coderd, "POST", "/provisionerkeys").await?;
     let mut servers = assigned(stage).await?;
     let asked = servers.len();
     servers.dedup();
     println!(
-        "        {} changes: {keys} keys made, {} moves, {} assignments asked for again by a successor",
+        "        {} changes: {keys} keys created, {} moves, {} assignments repeated by a successor",
         wanted.changes,
         servers.len(),
         asked - servers.len()
     );
-    ensure!(keys == wanted.changes + 1, "{keys} keys were made");
+    ensure!(keys == wanted.changes + 1, "{keys} keys were created");
     ensure!(
         servers.len() == wanted.changes + 1,
         "it went to {servers:?}"
     );
-    // Every change fell into a change of leaders, so each may have been asked for once more.
+    // Every change happened during a handover, so each may have been requested once more.
     ensure!(
         asked - servers.len() <= wanted.changes,
         "{asked} assignments"
@@ -71,7 +71,7 @@ pub(crate) async fn outside(stage: &Stage, wanted: Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Every child was created once, and nobody wrote against anybody.
+/// Every child was created once, without conflicts.
 pub(crate) fn inside(stage: &Stage) -> Result<()> {
     let mut created: BTreeMap<String, usize> = BTreeMap::new();
     let (mut requests, mut conflicts) = (0, 0);
@@ -89,15 +89,15 @@ pub(crate) fn inside(stage: &Stage) -> Result<()> {
     }
     let twice: Vec<_> = created.iter().filter(|(_, count)| **count > 1).collect();
     println!(
-        "        {requests} requests, {} children made, {conflicts} conflicts",
+        "        {requests} requests, {} children created, {conflicts} conflicts",
         created.len()
     );
-    ensure!(created.len() > 20, "only {} were made", created.len());
-    ensure!(twice.is_empty(), "made twice: {twice:?}");
+    ensure!(created.len() > 20, "only {} were created", created.len());
+    ensure!(twice.is_empty(), "created twice: {twice:?}");
     Ok(())
 }
 
-/// No effect was under way when a lease was lost, as far as those that live have counted.
+/// No effect was in progress when a lease was lost, according to the running replicas.
 pub(crate) async fn stale(stage: &Stage) -> Result<()> {
     for replica in &stage.replicas {
         let metrics = stage

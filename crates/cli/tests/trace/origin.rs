@@ -1,4 +1,4 @@
-//! A service on loopback that answers every request with the same two bytes.
+//! A service on loopback that responds to every request with the same two bytes.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ pub(crate) fn start() -> u16 {
 
 fn answer(mut stream: TcpStream) {
     let mut asked = [0; 4096];
-    // Whoever goes away is not missed.
+    // A client may disconnect at any time.
     let _read = stream.read(&mut asked);
     let said = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
     let _written = stream.write_all(said.as_bytes());

@@ -1,5 +1,5 @@
-//! A rival that is always a moment quicker: it stands between an operator and the API server, and writes the same object
-//! just before the operator does. The operator's write is tied to the version from before, and the server refuses it.
+//! Another writer that is always faster: it sits between an operator and the API server and writes the same object just
+//! before the operator does. It sets the version from before on the operator's write, so that the server rejects it.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-/// Its name as a field manager.
-pub(crate) const RIVAL: &str = "rival";
+/// Its field manager.
+pub(crate) const RIVAL: &str = "other";
 
 pub(crate) struct Storm {
     /// Serves for as long as it is kept.
@@ -29,7 +29,7 @@ pub(crate) struct Storm {
 }
 
 impl Storm {
-    /// Outruns the first `times` writes of the status of `object`; `kubeconfig` is written for whoever is outrun.
+    /// Writes before the first `times` status writes of `object`; clients of `kubeconfig` go through it.
     pub(crate) async fn brew(right: &Path, kubeconfig: &Path, object: &str, times: u32) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -48,7 +48,7 @@ impl Storm {
         }
     }
 
-    /// How many writes it has yet to outrun.
+    /// How many more writes it will precede.
     pub(crate) fn left(&self) -> u32 {
         self.left.load(Ordering::SeqCst)
     }
@@ -71,7 +71,7 @@ async fn serve(listener: TcpListener, rival: Arc<Rival>) {
                 async move { Ok::<_, Infallible>(rival.pass(request).await) }
             });
             let builder = auto::Builder::new(TokioExecutor::new());
-            // Whoever goes away in the middle of an answer is not missed.
+            // A client may disconnect in the middle of a response.
             drop(
                 builder
                     .serve_connection(TokioIo::new(stream), service)
@@ -92,7 +92,7 @@ impl Rival {
         head.headers.remove(http::header::HOST);
         head.headers.remove(http::header::CONTENT_LENGTH);
         let request = Request::from_parts(head, Body::from(body.to_vec()));
-        self.client.send(request).await.expect("the box answers")
+        self.client.send(request).await.expect("the box responds")
     }
 
     fn take(&self) -> bool {
@@ -102,7 +102,7 @@ impl Rival {
             .is_ok()
     }
 
-    /// Writes first, and ties the other's write to the version from before.
+    /// Writes first, and sets the version from before on the other write.
     async fn outrun(&self, body: &[u8]) -> Vec<u8> {
         let read = Request::get(&self.object)
             .body(Vec::new())
