@@ -1,5 +1,5 @@
 //! `aplomb status`: operators, watches, rate limits, queues and problems on one screen. Reads from the operators and
-//! the API server, prints, and with `--wait` repeats until there is no problem.
+//! the API server, prints, and with `--wait` repeats until no problem is left.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -109,9 +109,9 @@ fn everything(server: &Boxed) {
 #[test]
 fn what_is_not_there_is_a_finding_in_the_words_of_kubectl() {
     let server = Boxed::with_kinds(&[]);
-    let output = server.aplomb(&["get", "hp", "nobody"]);
+    let output = server.aplomb(&["get", "hp", "missing"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = "Error from server (NotFound): httpproxies.aplomb.dev \"nobody\" not found\n";
+    let said = "Error from server (NotFound): httpproxies.aplomb.dev \"missing\" not found\n";
     assert_eq!(
         (out(&output), err(&output)),
         (String::new(), said.to_owned())

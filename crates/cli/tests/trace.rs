@@ -183,7 +183,7 @@ fn seen(server: &Boxed) {
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }
     let unready = json!({ "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": "other" },
-        "spec": { "rules": [{ "backends": [{ "endpoint": "http://localhost:1", "connector": { "name": "nobody" } }] }] } });
+        "spec": { "rules": [{ "backends": [{ "endpoint": "http://localhost:1", "connector": { "name": "missing" } }] }] } });
     server.kubectl(&["create", "-f", "-"], &unready.to_string());
     let output = server.aplomb(&["status", "--wait", "--timeout", "2s", "-o", "json"]);
     assert_eq!(output.status.code(), Some(124));
@@ -214,10 +214,10 @@ fn from_the_server_alone(server: &Boxed) {
 #[test]
 fn an_object_that_is_not_there_is_a_finding() {
     let server = Boxed::with_kinds(&[]);
-    let output = server.aplomb(&["trace", "hp/nobody"]);
+    let output = server.aplomb(&["trace", "hp/missing"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        err(&output).contains("\"nobody\" not found"),
+        err(&output).contains("\"missing\" not found"),
         "{}",
         err(&output)
     );

@@ -140,7 +140,7 @@ impl Overview {
         status
     }
 
-    /// Whether there is no finding that needs attention.
+    /// Whether no finding needs attention.
     #[must_use]
     pub fn is_well(&self) -> bool {
         self.findings

@@ -46,7 +46,7 @@ pub(crate) struct StatusArgs {
     pub(crate) cluster: ClusterArgs,
     #[command(flatten)]
     pub(crate) admin: AdminArgs,
-    /// Wait until there are no problems
+    /// Wait until no problem is left
     #[arg(long)]
     pub(crate) wait: bool,
     /// Time limit of --wait; exit code 124 after it

@@ -93,7 +93,7 @@ impl ConnectScreen {
         eprintln!("{glyph} {elapsed:>7.3} s  {word:<11} {text}");
     }
 
-    /// Updates the progress line, and prints a hint once if there is no event for long.
+    /// Updates the progress line, and prints a hint once after a long time without events.
     pub(super) async fn tick(&mut self, hint: Instant) {
         let quiet = !self.accepted && !self.hinted && !self.json;
         let hint = async {

@@ -1,5 +1,5 @@
 //! The page in a real browser, ten times: no request that begins after a toggle turns green fails, and the time to
-//! green is printed; there are no errors; and without scripts the rows are there too.
+//! green is printed; the browser reports no errors; and without scripts the rows are there too.
 //!
 //! Needs the distribution's chromium, so it runs only on request:
 //! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL KUBECONFIG DIRECTORY` it takes the

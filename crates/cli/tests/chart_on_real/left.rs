@@ -1,4 +1,4 @@
-//! What `helm uninstall` leaves: exactly the kinds that docs/install.md lists.
+//! The objects that `helm uninstall` leaves: exactly the kinds that docs/install.md lists.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::stage::Stage;
 const DOCS: &str = include_str!("../../../../docs/install.md");
 /// The table of what is left comes after this line.
 const HEADING: &str = "## What is left";
-/// What a person of this test has made, and not the release: by kind and name.
+/// Objects that the test has created, not the release: kind and name.
 const PERSONS: [&str; 12] = [
     "Namespace home",
     "Namespace coder",
@@ -49,7 +49,7 @@ pub(crate) async fn uninstall(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// The kinds of the first column, between backticks.
+/// The kinds in the first column of the table.
 fn documented() -> BTreeSet<String> {
     let after = DOCS.split_once(HEADING).map_or("", |(_, after)| after);
     let section = after.split("\n## ").next().unwrap_or_default();
@@ -62,7 +62,7 @@ fn documented() -> BTreeSet<String> {
         .collect()
 }
 
-/// The kinds of everything that is neither the control plane's own nor a person's.
+/// The kinds of all objects that neither the control plane nor the test has created.
 fn left(stage: &Stage) -> Result<BTreeSet<String>> {
     let kinds = stage.kubectl(&["api-resources", "--verbs=list", "-o", "name"])?;
     let kinds: Vec<&str> = kinds

@@ -1,4 +1,4 @@
-//! Objects of every operator that are Ready and at work, and a picture of them that tells a rewrite.
+//! Ready objects of every operator, and snapshots of them that show rewrites.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::process::Process;
 use crate::stage::{CODER_TOKEN, HETZNER_TOKEN, Stage};
 use crate::traffic;
 
-/// Where the tunnel is, its name and its hostname.
+/// The namespace of the tunnel; its name and hostname follow.
 pub(crate) const HOME: &str = "home";
 pub(crate) const TUNNEL: &str = "laptop";
 pub(crate) const HOSTNAME: &str = "app.example.com";
-/// Where the provisioner is, and its name.
+/// The namespace of the provisioner; its name follows.
 pub(crate) const CODER: &str = "coder";
 pub(crate) const PROVISIONER: &str = "team";
-/// Everything that the operators read or write for these objects.
+/// All kinds that the operators read or write for these objects.
 const KINDS: &str = "httpproxies,connectors,connectorclasses,hostnameclaims,stableegresses,coderprovisioners,\
     gatewayclasses,gateways.gateway.networking.k8s.io,httproutes,endpointslices,nodes,secrets,serviceaccounts,\
     roles,rolebindings,services,deployments";
@@ -48,7 +48,7 @@ pub(crate) fn tunnel(stage: &mut Stage) -> Result<()> {
     stage.wait(HOME, &format!("httpproxy/{TUNNEL}"), "condition=Ready")
 }
 
-/// A floating IP, and two nodes that may have it.
+/// A floating IP, and two candidate nodes.
 pub(crate) async fn egress(stage: &Stage) -> Result<()> {
     let servers = json!([{ "id": 101, "name": "gateway-a" }, { "id": 102, "name": "gateway-b" }]);
     let address = json!([{ "id": 1, "name": "web-egress", "ip": "192.0.2.10" }]);
@@ -65,7 +65,7 @@ pub(crate) async fn egress(stage: &Stage) -> Result<()> {
     stage.wait("", "stableegress/web", "condition=Ready")
 }
 
-/// Two provisioner daemons, played by the simulated server.
+/// Two provisioner daemons, simulated by the server.
 pub(crate) fn coder(stage: &Stage, namespace: &str) -> Result<()> {
     let token = format!("--from-literal=token={CODER_TOKEN}");
     stage.kubectl(&[
@@ -100,7 +100,7 @@ pub(crate) struct Seen {
     pub(crate) version: String,
 }
 
-/// Everything that is there, by kind, namespace and name; what helm itself makes is apart.
+/// Every object by kind, namespace and name, except helm's own.
 pub(crate) fn picture(stage: &Stage) -> Result<BTreeMap<String, Seen>> {
     let list = stage.kubectl(&["get", KINDS, "-A", "-o", "json"])?;
     let list: Value = serde_json::from_str(&list)?;

@@ -1,8 +1,8 @@
-//! The charts end to end: rendered, linted, applied to a real kube-apiserver, refused where they must be; and a
+//! The charts end to end: rendered, linted, applied to a real kube-apiserver, rejected where they must be; and a
 //! release with live objects that is upgraded from an older one without a failed request, and uninstalled down to
-//! what docs/install.md says.
+//! what docs/install.md lists.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test chart_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
@@ -64,15 +64,15 @@ async fn main() -> Result<ExitCode> {
 #[rustfmt::skip]
 async fn play(stage: &mut Stage, t: &mut Tally) {
     t.note("helm lint", render::lint(stage));
-    t.note("deploy/ is what the chart renders", render::plain());
-    t.note("no image, no manifest, and it says what to set", render::without_an_image(stage));
-    t.note("wrong values are refused by their names", render::refused(stage));
-    t.note("the accounting sees what is missing and what is idle", render::accounting());
+    t.note("deploy/ matches the chart", render::plain());
+    t.note("without an image: an error with the value to set", render::without_an_image(stage));
+    t.note("wrong values are rejected by name", render::refused(stage));
+    t.note("the accounting finds missing and unused rights", render::accounting());
     t.note("every variant is accepted by a real server", render::variants(stage));
     t.note("an older release, with live objects", upgrade::older(stage).await);
-    t.note("view may see our kinds, and no Secret", render::view(stage));
-    t.note("the dashboard asks for what is served", render::dashboard(stage).await);
+    t.note("view may read our kinds, and no Secret", render::view(stage));
+    t.note("the dashboard uses served metrics", render::dashboard(stage).await);
     t.note("helm upgrade: nothing rewritten, no request failed", upgrade::upgrade(stage).await);
-    t.note("helm uninstall leaves what docs/install.md says", left::uninstall(stage).await);
+    t.note("helm uninstall leaves what docs/install.md lists", left::uninstall(stage).await);
     t.note("a Coder operator for one namespace has the rights it needs", upgrade::namespaced(stage).await);
 }

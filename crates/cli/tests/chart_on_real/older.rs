@@ -1,5 +1,5 @@
-//! The charts as an older release might have had them: a lower version, one optional field less in a definition,
-//! other labels. Made from today's, so that they never go stale.
+//! The charts as in an older release: a lower version, one optional field less in a CRD,
+//! other labels. Derived from the current ones, so that they never become outdated.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-/// The field that the older release did not know yet; it has a default.
+/// The field that the older release does not have; it has a default.
 pub(crate) const NEW_FIELD: &str = "proofInterval";
 /// The label that objects of the older release carry.
 pub(crate) const OLD_LABEL: &str = "aplomb.dev/old";
@@ -65,7 +65,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// YAML without the block of this key.
+/// YAML without the block under this key.
 fn without(text: &str, key: &str) -> String {
     let head = format!("{key}:");
     let mut inside = None;

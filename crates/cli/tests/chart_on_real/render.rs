@@ -1,4 +1,4 @@
-//! What helm makes of the charts, and what the API server makes of that.
+//! The rendered charts, and how the API server accepts them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::helm::{SYSTEM, helm, rendered};
 use crate::rights::{Account, LOOK, Right};
 use crate::stage::Stage;
 
-/// Values that a person would set, by what they are for.
+/// Typical values, by purpose.
 const VARIANTS: [(&str, &[&str]); 6] = [
     ("the defaults", &[]),
     (
@@ -71,7 +71,7 @@ const VARIANTS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Values that are wrong, and the word of the complaint that leads to the mistake.
+/// Wrong values, and a word of the message that names the mistake.
 const WRONG: [(&str, &str); 9] = [
     ("operators.tunel.enabled=true", "tunel"),
     ("operators.tunnel.replicas=0", "replicas"),
@@ -87,7 +87,7 @@ const WRONG: [(&str, &str); 9] = [
     ("egressHost.enabled=true", "egressHost.stableEgresses"),
 ];
 
-/// Metrics that are not served before the first time that something went wrong.
+/// Metrics that are not served before the first failure.
 const QUIET: [&str; 4] = [
     "aplomb_budget_throttled_total",
     "aplomb_conflicts_total",
@@ -107,7 +107,7 @@ pub(crate) fn lint(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The plain manifests and the definitions are made from the chart and from `aplomb crds`, and are up to date.
+/// The plain manifests and the CRDs match the chart and `aplomb crds`.
 pub(crate) fn plain() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let programs = Binaries::find_or_build()?;
@@ -123,7 +123,7 @@ pub(crate) fn plain() -> Result<()> {
 
 pub(crate) fn without_an_image(stage: &Stage) -> Result<()> {
     let Err(error) = helm(&stage.plane, &["template", "aplomb", "charts/aplomb"]) else {
-        bail!("it was rendered");
+        bail!("the chart was rendered without an image");
     };
     let said = error.to_string();
     ensure!(said.contains("--set image.repository="), "{said}");
@@ -135,7 +135,7 @@ pub(crate) fn refused(stage: &Stage) -> Result<()> {
         let Err(error) = rendered(&stage.plane, &[value]) else {
             bail!("{value} was accepted");
         };
-        // The command itself names it too.
+        // The error message repeats the whole command.
         let said = error.to_string();
         let (_, complaint) = said.split_once("Error: ").unwrap_or_default();
         ensure!(complaint.contains(word), "{value}: {complaint}");
@@ -144,7 +144,7 @@ pub(crate) fn refused(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// One right that nobody used and one call that was refused are both seen.
+/// An unused right and a forbidden call are both found.
 pub(crate) fn accounting() -> Result<()> {
     let used = Right::in_all("", "nodes", "patch");
     let idle = Right::in_all("", "nodes", "delete");
@@ -157,11 +157,11 @@ pub(crate) fn accounting() -> Result<()> {
     }));
     ensure!(account.unused().into_iter().eq([&idle]), "{account:?}");
     ensure!(account.missing().is_empty(), "{account:?}");
-    ensure!(account.settle("a test", &[]).is_err(), "it is idle");
+    ensure!(account.settle("a test", &[]).is_err(), "the right is unused");
     let why = LOOK;
     account.settle("a test", &[("delete nodes", why)])?;
     let void = [("delete nodes", why), ("update nodes", LOOK)];
-    ensure!(account.settle("a test", &void).is_err(), "it is not given");
+    ensure!(account.settle("a test", &void).is_err(), "the right is not granted");
     account.told(&json!({
         "verb": "create",
         "objectRef": { "resource": "nodes" },
@@ -171,7 +171,7 @@ pub(crate) fn accounting() -> Result<()> {
     Ok(())
 }
 
-/// Each variant is taken whole: nothing in it is unknown to the server, and a second time changes nothing.
+/// Each variant is accepted in full: no field is unknown to the server, and a second apply changes nothing.
 pub(crate) fn variants(stage: &Stage) -> Result<()> {
     for kind in ["ServiceMonitor", "PrometheusRule"] {
         stage.apply(&prometheus(kind))?;
@@ -206,7 +206,7 @@ pub(crate) fn variants(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// A kind of the Prometheus operator, as far as being accepted goes.
+/// A CRD with the name of a Prometheus operator kind, so that its objects are accepted.
 fn prometheus(kind: &str) -> serde_json::Value {
     let one = kind.to_lowercase();
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -228,7 +228,7 @@ fn prometheus(kind: &str) -> serde_json::Value {
     })
 }
 
-/// The ClusterRole of the release, which `view` gains.
+/// The release's ClusterRole, which is aggregated to `view`.
 pub(crate) fn view(stage: &Stage) -> Result<()> {
     let label = "rbac.authorization.k8s.io/aggregate-to-view=true";
     let found = stage.kubectl(&["get", "clusterrole", "-o", "name", "-l", label])?;
@@ -253,7 +253,7 @@ pub(crate) fn view(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Every metric that a query of the dashboard names is one that a process serves.
+/// Every metric in a query of the dashboard is served by a process.
 pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
     let served = stage.admins("/metrics").await?;
     let types = served
@@ -279,7 +279,7 @@ pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
         }
     }
     missing.retain(|name| !QUIET.contains(name));
-    ensure!(missing.is_empty(), "nobody serves {missing:?}: {served:?}");
+    ensure!(missing.is_empty(), "not served: {missing:?}, served: {served:?}");
     println!("        {} metrics are served", served.len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The control plane, the simulated servers and our processes, each with the token of its ServiceAccount.
+//! The control plane, the simulated servers and our processes, each with its ServiceAccount's token.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -15,7 +15,7 @@ use crate::kubectl::kubectl;
 use crate::process::Process;
 use crate::traffic::Endpoints;
 
-/// Generous: other things run on the same cores.
+/// Generous: other tests use the same cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// Tokens of the simulated servers.
 pub(crate) const HETZNER_TOKEN: &str =
@@ -25,7 +25,7 @@ pub(crate) const CODER_TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
 struct Running {
     process: Process,
     admin: String,
-    /// The public listener of a gateway.
+    /// The gateway's public listener.
     listen: String,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; nothing of ours is there yet.
+    /// Starts the servers, but nothing of ours.
     pub(crate) async fn set() -> Result<Self> {
         let options = Options {
             audit_log: true,
@@ -97,7 +97,7 @@ impl Stage {
         Ok(path.to_str().context("a path")?.to_owned())
     }
 
-    /// A kubeconfig with a token of a ServiceAccount, made as a person would make it.
+    /// A kubeconfig with a ServiceAccount's token, created with kubectl.
     pub(crate) fn kubeconfig(&self, namespace: &str, account: &str) -> Result<String> {
         let token = self.kubectl(&["create", "token", account, "-n", namespace])?;
         let config = self.plane.kubeconfig(token.trim())?;
@@ -171,14 +171,14 @@ impl Stage {
             .await
     }
 
-    /// Asks a process to end and waits for it. A gateway is left alone by clients first.
+    /// Stops a process and waits for its exit. Clients first stop using a gateway.
     pub(crate) fn end(&mut self, name: &str) -> Result<()> {
         let mut it = self.running.remove(name).context("no such process")?;
         self.endpoints().retain(|listen| *listen != it.listen);
         it.process.terminate()
     }
 
-    /// All of them, as when their pods are deleted.
+    /// Stops all of them, as if their pods were deleted.
     pub(crate) fn end_all(&mut self) -> Result<()> {
         let names: Vec<String> = self.running.keys().cloned().collect();
         names.iter().try_for_each(|name| self.end(name))
@@ -187,10 +187,10 @@ impl Stage {
     fn endpoints(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.endpoints
             .lock()
-            .expect("nobody panics while holding it")
+            .expect("no panic while holding the lock")
     }
 
-    /// What all of them answer on their admin addresses.
+    /// The responses of all admin addresses.
     pub(crate) async fn admins(&self, path: &str) -> Result<String> {
         let mut all = String::new();
         for it in self.running.values() {
@@ -227,7 +227,7 @@ impl Stage {
         Ok(())
     }
 
-    /// `kubectl wait`, for what is there or will be.
+    /// `kubectl wait`, also for objects that do not exist yet.
     pub(crate) fn wait(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
         let timeout = format!("--timeout={}s", PATIENCE.as_secs());
         for what in ["create", what] {
@@ -237,7 +237,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks again and again: another process cannot be awaited.
+    /// Polls, because another process cannot be awaited.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -249,7 +249,7 @@ impl Stage {
         bail!("not within {PATIENCE:?}: {what}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let running = self
             .running
@@ -268,7 +268,7 @@ impl Stage {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

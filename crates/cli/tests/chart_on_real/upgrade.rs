@@ -1,4 +1,4 @@
-//! From an older release to this one while everything is in use, one process after the other.
+//! An upgrade from an older release to this one under load, one process after the other.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::traffic::Traffic;
 
 const IMAGE: &str = "image.repository=registry.example.com/aplomb";
 const OPERATORS: [&str; 3] = ["tunnel", "coder", "egress"];
-/// What is said of a tunnel is written when gateways come and go, as docs/install.md has it.
+/// Kinds with statuses that change when gateways start and stop, as docs/install.md describes.
 const TOLD: [&str; 4] = ["HTTPProxy", "Connector", "Gateway", "HTTPRoute"];
 
 pub(crate) async fn older(stage: &mut Stage) -> Result<()> {
@@ -43,7 +43,7 @@ pub(crate) async fn older(stage: &mut Stage) -> Result<()> {
     live::coder(stage, CODER)
 }
 
-/// Whether the definition has the field that is new in this release.
+/// Whether the CRD has the field that is new in this release.
 fn knows(stage: &Stage) -> Result<bool> {
     let path = format!(
         "jsonpath={{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.{NEW_FIELD}.type}}"
@@ -100,7 +100,7 @@ pub(crate) async fn upgrade(stage: &mut Stage) -> Result<()> {
     compare(&before, &live::picture(stage)?)
 }
 
-/// A new replica, ready before the old one ends, as a rolling update has it.
+/// Starts a new replica and waits for it before the old one ends, as in a rolling update.
 async fn replace(stage: &mut Stage, word: &str) -> Result<()> {
     let (old, new) = (format!("{word}-one"), format!("{word}-two"));
     stage.operate(word, &new, SYSTEM, &[]).await?;
@@ -114,7 +114,7 @@ async fn replace(stage: &mut Stage, word: &str) -> Result<()> {
     stage.eventually(&format!("{new} leads"), leads).await
 }
 
-/// What the other systems have: who holds the address, and which keys there are.
+/// The state of the other systems: the holder of the address, and the keys.
 async fn outside(stage: &Stage) -> Result<(Value, Value)> {
     let state = |text: String| serde_json::from_str::<Value>(&text);
     let hetzner = state(stage.get(&format!("{}/_sim/state", stage.hetzner)).await?)?;
@@ -124,7 +124,7 @@ async fn outside(stage: &Stage) -> Result<(Value, Value)> {
     Ok((hetzner["floating_ips"][0]["server"].clone(), names))
 }
 
-/// Nothing is gone, nothing is new, no spec is another; and what was written at all is what the docs say.
+/// No object was deleted, created or changed in its spec; and only the documented kinds were written.
 fn compare(before: &BTreeMap<String, Seen>, after: &BTreeMap<String, Seen>) -> Result<()> {
     let names = |picture: &BTreeMap<String, Seen>| picture.keys().cloned().collect::<Vec<_>>();
     ensure!(
@@ -149,8 +149,8 @@ fn compare(before: &BTreeMap<String, Seen>, after: &BTreeMap<String, Seen>) -> R
     Ok(())
 }
 
-/// The same chart with a Role in one namespace: everything works, nothing is refused. Where the operator for all of
-/// them is gone already: two would look after the same objects.
+/// The same chart with a Role in one namespace: everything works without forbidden calls. The operator for all
+/// namespaces is stopped, because two would reconcile the same objects.
 pub(crate) async fn namespaced(stage: &mut Stage) -> Result<()> {
     let (team, system) = ("team-a", "team-a-system");
     let only = [

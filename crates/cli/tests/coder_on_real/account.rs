@@ -1,4 +1,4 @@
-//! What the ServiceAccount may do, and what it did, by the API server's own audit log.
+//! The rights of the ServiceAccount, and its requests according to the API server's audit log.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -7,8 +7,8 @@ use crate::helm::SYSTEM;
 use crate::rights::{Account, Excuse, LOOK};
 use crate::stage::{ACCOUNT, Stage};
 
-const SERIES: &str = "an Event that is told again within minutes grows";
-/// What it must not be allowed, by verb, resource and namespace.
+const SERIES: &str = "an Event that repeats within minutes is updated";
+/// Forbidden rights: verb, resource and namespace.
 const NEVER: [(&str, &str, &str); 12] = [
     ("escalate", "roles.rbac.authorization.k8s.io", "coder"),
     ("bind", "roles.rbac.authorization.k8s.io", "coder"),
@@ -24,9 +24,9 @@ const NEVER: [(&str, &str, &str); 12] = [
     ("update", "nodes", ""),
 ];
 
-const HANDED: &str = "held to be handed out: it is in the Role that the operator makes for daemons";
-const OWNED: &str = "asked for by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
-/// What is used and not in the audit log.
+const HANDED: &str = "granted by the operator: it is in the Role that it creates for daemons";
+const OWNED: &str = "required by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
+/// Rights whose use is not in the audit log.
 const EXCUSES: [Excuse; 13] = [
     ("* pods", HANDED),
     ("* persistentvolumeclaims", HANDED),
@@ -46,20 +46,20 @@ const EXCUSES: [Excuse; 13] = [
 pub(crate) fn bounds(stage: &Stage) -> Result<()> {
     let subject = format!("--as={ACCOUNT}");
     for (verb, resource, namespace) in NEVER {
-        // A slash would be taken for a name.
+        // kubectl would read a slash as a name.
         let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
         let part = format!("--subresource={part}");
         let mut args = vec!["auth", "can-i", verb, resource, &part, &subject];
         if !namespace.is_empty() {
             args.extend(["-n", namespace]);
         }
-        // It ends with 1 for no.
+        // kubectl exits with 1 for no.
         ensure!(
             stage.kubectl(&args).is_err(),
             "it may {verb} {resource} in {namespace:?}"
         );
     }
-    // What it hands out in Roles it must hold.
+    // An account can only grant the rights it has.
     for resource in ["pods", "persistentvolumeclaims"] {
         stage.kubectl(&["auth", "can-i", "create", resource, &subject, "-n", "coder"])?;
     }
@@ -86,7 +86,7 @@ fn resource(request: &Value) -> String {
     }
 }
 
-/// How often it wrote the status of a CoderProvisioner.
+/// How many times it wrote the status of a CoderProvisioner.
 pub(crate) fn status_writes(stage: &Stage, name: &str) -> Result<usize> {
     let requests = requests(stage)?;
     let of = requests.iter().filter(|request| {
@@ -97,7 +97,7 @@ pub(crate) fn status_writes(stage: &Stage, name: &str) -> Result<usize> {
     Ok(of.count())
 }
 
-/// What it was given is what it used.
+/// The granted rights are exactly the used ones.
 pub(crate) fn settle(stage: &Stage) -> Result<()> {
     let account = Account::of(&stage.plane, SYSTEM, "aplomb-coder")?;
     account.settle("aplomb-coder", &EXCUSES)

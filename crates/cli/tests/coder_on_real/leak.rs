@@ -1,24 +1,24 @@
-//! No part of a token or key may be anywhere but in its Secret. Runs last, after refusals that name the
-//! token.
+//! No part of a token or key may appear outside its Secret. Runs last, after error responses that contain
+//! the token.
 
 use anyhow::{Result, ensure};
 
 use crate::fixtures::{NEXT_TOKEN, TOKEN};
 use crate::stage::Stage;
 
-/// So many characters of a secret in a row are a part of it.
+/// The number of consecutive characters that count as a part.
 const PART: usize = 8;
-/// Where plaintexts are, and nowhere else.
+/// The only place of plaintexts.
 const HELD: &str =
     r#"go-template={{range .items}}{{range .data}}{{. | base64decode}}{{"\n"}}{{end}}{{end}}"#;
 
 pub(crate) async fn search(stage: &Stage) -> Result<()> {
     let secrets = secrets(stage);
     let many = secrets.len();
-    ensure!(many > 6, "only {many} secrets were ever seen");
+    ensure!(many > 6, "only {many} secrets were recorded");
     ensure!(
         leaked(&secrets, &TOKEN[10..10 + PART]).is_some(),
-        "the search is blind"
+        "the search finds nothing"
     );
     let mut places = vec![("the log".to_owned(), stage.log()?)];
     for path in ["/metrics", "/debug/state.json"] {
@@ -41,7 +41,7 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
     for (place, text) in &places {
         searched += text.len();
         let found = leaked(&secrets, text);
-        ensure!(found.is_none(), "{place} has a part of secret {found:?}");
+        ensure!(found.is_none(), "{place} contains a part of secret {found:?}");
     }
     println!(
         "        {many} secrets, {} places, {searched} characters",
@@ -50,14 +50,14 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Everything that must not be seen: the tokens, and what Secrets have held on the way.
+/// The searched values: the tokens, and what Secrets have held so far.
 fn secrets(stage: &Stage) -> Vec<String> {
     let seen = stage.seen.borrow();
     let tokens = [TOKEN, NEXT_TOKEN].map(str::to_owned);
     tokens.into_iter().chain(seen.iter().cloned()).collect()
 }
 
-/// Keeps in mind what Secrets hold now.
+/// Records the current contents of Secrets.
 pub(crate) fn remember(stage: &Stage) -> Result<()> {
     let held = stage.there(&["get", "secrets", "-o", HELD])?;
     let long = held.lines().filter(|line| line.len() >= PART);
@@ -65,7 +65,7 @@ pub(crate) fn remember(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The number of the secret that `text` has a part of.
+/// The number of the secret that `text` contains a part of.
 fn leaked(secrets: &[String], text: &str) -> Option<usize> {
     secrets.iter().position(|secret| {
         let mut parts = (0..=secret.len().saturating_sub(PART)).map(|at| &secret[at..at + PART]);

@@ -35,7 +35,7 @@ pub(crate) async fn retoken(stage: &Stage) -> Result<()> {
     stage.wait(NEAR, "jsonpath={.status.rotation.honoured}=now")?;
     stage.wait(NEAR, "condition=Ready")?;
     remember(stage)?;
-    ensure!(token(stage)? != before, "the token is the old one");
+    ensure!(token(stage)? != before, "the token has not changed");
     println!(
         "        Ready with a new token after {:.1?}",
         began.elapsed()

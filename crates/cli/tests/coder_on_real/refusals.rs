@@ -1,4 +1,4 @@
-//! What coderd would refuse is refused when it is applied, with what to write instead.
+//! What coderd would reject is rejected at apply, with the fix in the message.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use crate::fixtures::{provisioner, server};
 use crate::stage::Stage;
 
-/// That an object is refused, and that what is said contains each of `words`.
+/// Asserts that an object is rejected with a message that contains each of `words`.
 fn refused(stage: &Stage, object: &Value, words: &[&str]) -> Result<()> {
     let dry = ["create", "--dry-run=server", "-f", "-"];
     let said = match stage.kubectl_with(&dry, &object.to_string()) {
-        Ok(_) => anyhow::bail!("it was taken: {object}"),
+        Ok(_) => anyhow::bail!("it was accepted: {object}"),
         Err(error) => error.to_string(),
     };
     for word in words {
-        ensure!(said.contains(word), "{said:?} does not say {word:?}");
+        ensure!(said.contains(word), "{said:?} does not contain {word:?}");
     }
     let said = said.trim().rsplit(": ").next().unwrap_or_default();
     println!("        {said}");

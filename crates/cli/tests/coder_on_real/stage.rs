@@ -1,4 +1,4 @@
-//! The control plane, the simulated server and the operator, and how a person reaches each.
+//! The control plane, the simulated server and the operator, with helpers to use each.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::fixtures::{NAMESPACE, NEXT_TOKEN, TOKEN};
 use crate::kubectl::kubectl;
 use crate::process::Process;
 
-/// Generous: other things run on the same cores.
+/// Generous: other tests use the same cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The ServiceAccount, as the API server names it.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-coder";
@@ -25,9 +25,9 @@ pub(crate) struct Stage {
     pub(crate) plane: ControlPlane,
     pub(crate) operator: Option<Process>,
     pub(crate) admin: String,
-    /// What earlier operators logged.
+    /// The logs of earlier operators.
     logged: String,
-    /// What Secrets have held on the way.
+    /// What Secrets have held so far.
     pub(crate) seen: RefCell<BTreeSet<String>>,
     sim: Process,
     pub(crate) url: String,
@@ -36,11 +36,11 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; the operator is not there yet.
+    /// Starts the servers, but no operator.
     pub(crate) async fn set() -> Result<Self> {
         let options = Options {
             audit_log: true,
-            // It asks for the right to block the deletion of an owner, as some clusters do.
+            // It requires the right to block the deletion of an owner, as some clusters do.
             apiserver_args: vec![
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
             ],
@@ -58,7 +58,7 @@ impl Stage {
             ("--listen", listen.as_str()),
             ("--token-file", tokens.to_str().context("a path")?),
             ("--kubeconfig", kubeconfig.to_str().context("a path")?),
-            // So that it is soon seen who is gone.
+            // So that disconnected daemons are detected soon.
             ("--heartbeat", "2s"),
             ("--job", "3s"),
         ];
@@ -101,13 +101,13 @@ impl Stage {
         self.eventually("the operator is ready", ready).await
     }
 
-    /// All that operators have logged.
+    /// The logs of all operators.
     pub(crate) fn log(&self) -> Result<String> {
         let now = self.operator.as_ref().map(Process::log).transpose()?;
         Ok(format!("{}{}", self.logged, now.unwrap_or_default()))
     }
 
-    /// A kubeconfig with a token of the ServiceAccount, made as a person would make it.
+    /// A kubeconfig with the ServiceAccount's token, created with kubectl.
     fn kubeconfig(&self) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", "aplomb-coder", "-n", "aplomb-system"])?;
         let path = self.dir.path().join("operator.kubeconfig");
@@ -121,7 +121,7 @@ impl Stage {
         self.kubectl_with(args, "")
     }
 
-    /// The same, with something on its standard input.
+    /// The same, with `input` on standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         kubectl(&self.plane, args, input)
     }
@@ -130,7 +130,7 @@ impl Stage {
         self.kubectl_with(&["apply", "-f", "-"], &object.to_string())
     }
 
-    /// The same where the objects are.
+    /// The same in the namespace of the objects.
     pub(crate) fn there(&self, args: &[&str]) -> Result<String> {
         self.kubectl(&[&["-n", NAMESPACE], args].concat())
     }
@@ -149,7 +149,7 @@ impl Stage {
         self.there(&["get", object, "-o", &path])
     }
 
-    /// Everything the server has.
+    /// The server's whole state.
     pub(crate) async fn state(&self) -> Result<Value> {
         self.control("GET", "/_sim/state", None).await
     }
@@ -164,7 +164,7 @@ impl Stage {
         Ok(there.filter_map(name).collect())
     }
 
-    /// How many requests the server has had after number `since`, and the number of the last.
+    /// Requests to the server after number `since`.
     pub(crate) async fn requests(&self, since: u64) -> Result<Vec<Value>> {
         let path = format!("/_sim/requests?since={since}");
         let answer = self.control("GET", &path, None).await?;
@@ -178,7 +178,7 @@ impl Stage {
         Ok(last.flatten().unwrap_or_default())
     }
 
-    /// Uses the simulator's own control plane.
+    /// Calls the simulator's own control API.
     pub(crate) async fn control(
         &self,
         method: &str,
@@ -197,14 +197,14 @@ impl Stage {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What the operator answers on its admin address.
+    /// The response of the operator's admin address.
     pub(crate) async fn shown(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.admin);
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// Asks again and again: another process cannot be awaited.
+    /// Polls, because another process cannot be awaited.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -216,7 +216,7 @@ impl Stage {
         bail!("not within {PATIENCE:?}: {what}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let operator = self.operator.iter().map(|it| ("operator", it));
         for (name, process) in operator.chain([("sim", &self.sim)]) {
@@ -230,7 +230,7 @@ impl Stage {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

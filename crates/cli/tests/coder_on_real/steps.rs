@@ -1,4 +1,4 @@
-//! The life of a CoderProvisioner that nothing disturbs.
+//! The life of a CoderProvisioner without failures.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) fn install(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples are what schemas and rules allow.
+/// The samples pass schemas and rules.
 pub(crate) fn samples(stage: &Stage) -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/coder/samples");
     let mut many = 0;
@@ -42,7 +42,7 @@ pub(crate) fn samples(stage: &Stage) -> Result<()> {
         stage.kubectl(&dry)?;
         many += 1;
     }
-    ensure!(many > 0, "there are no samples");
+    ensure!(many > 0, "no samples found");
     println!("        {many} samples");
     Ok(())
 }
@@ -95,7 +95,7 @@ pub(crate) async fn tags(stage: &Stage) -> Result<()> {
     rotated(stage, &old, "2", began).await
 }
 
-/// The key moves to another Secret, and the one that held it is deleted.
+/// The key moves to another Secret, and the old Secret is deleted.
 pub(crate) async fn moved(stage: &Stage) -> Result<()> {
     let (began, old) = (Instant::now(), key(stage)?);
     let patch = json!({ "spec": { "key": { "secretName": "team-key" } } }).to_string();
@@ -107,7 +107,7 @@ pub(crate) async fn moved(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The operator dies in the middle of a rotation; the next one finishes it.
+/// The operator is killed during a rotation; the next one finishes it.
 pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
     let (began, old) = (Instant::now(), key(stage)?);
     stage.there(&[
@@ -121,7 +121,7 @@ pub(crate) async fn killed(stage: &mut Stage) -> Result<()> {
     rotated(stage, &old, "4", began).await
 }
 
-/// Asked to end, it does, and says nothing of an error.
+/// It exits on SIGTERM without logging an error.
 pub(crate) fn stop(stage: &mut Stage) -> Result<()> {
     stage.operator.as_mut().context("no operator")?.terminate()
 }
@@ -131,7 +131,7 @@ fn key(stage: &Stage) -> Result<String> {
     stage.field(TEAM, ".status.provisionerKeyName")
 }
 
-/// Waits until the daemons use the key of this number, and `old` is gone; nobody was without a key.
+/// Waits until the daemons use the key of this number, and `old` is deleted; a key was always there.
 async fn rotated(stage: &Stage, old: &str, number: &str, began: Instant) -> Result<()> {
     let follows = async || key(stage).is_ok_and(|it| it.ends_with(&format!("-{number}")));
     stage.eventually("the next key is in use", follows).await?;
@@ -144,13 +144,13 @@ async fn rotated(stage: &Stage, old: &str, number: &str, began: Instant) -> Resu
     ensure!(keys.contains(new), "the server has {keys:?}");
     outages(stage).await?;
     println!(
-        "        {old} gave way to {new} after {:.1?}",
+        "        {old} was replaced by {new} after {:.1?}",
         began.elapsed()
     );
     Ok(())
 }
 
-/// No daemon was ever connected with a key that had gone.
+/// No daemon was ever connected with a deleted key.
 pub(crate) async fn outages(stage: &Stage) -> Result<()> {
     let state = stage.state().await?;
     let outages = state["outages"]

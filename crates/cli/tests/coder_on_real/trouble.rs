@@ -1,4 +1,4 @@
-//! What goes wrong around a CoderProvisioner: the rate limit, people, tokens, deletions.
+//! Failures around a CoderProvisioner: the rate limit, manual changes, tokens, deletions.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::steps::outages;
 const LATE: &str = "cprov/late";
 const KEY_READY: &str = r#".status.conditions[?(@.type=="ProvisionerKeyReady")]"#;
 
-/// Everything is refused, and the refusal names the token.
+/// Every call is rejected with a message that contains the token.
 fn limit() -> Value {
     json!({
         "path": "/api/v2/*",
@@ -45,7 +45,7 @@ pub(crate) async fn throttled(stage: &Stage) -> Result<()> {
     let ready = stage.field("cprov/team", KEY_READY)?;
     ensure!(
         ready.contains("True"),
-        "a working key is still one: {ready}"
+        "a working key must stay ready: {ready}"
     );
     Ok(())
 }
@@ -55,16 +55,16 @@ pub(crate) async fn recovers(stage: &Stage) -> Result<()> {
     stage.control("DELETE", "/_sim/faults", None).await?;
     stage.wait(LATE, "condition=Ready")?;
     println!(
-        "        Ready {:.1?} after the last refusal",
+        "        Ready {:.1?} after the last rejection",
         began.elapsed()
     );
     remember(stage)?;
     let left = stage.field(LATE, ".status.rateLimited")?;
-    ensure!(left.is_empty(), "it still says {left}");
+    ensure!(left.is_empty(), "the status still has {left}");
     Ok(())
 }
 
-/// Looks are minutes apart; the first one of a new process comes at once.
+/// Reads are minutes apart; a new process reads at once.
 pub(crate) async fn heals(stage: &mut Stage) -> Result<()> {
     let state = stage.state().await?;
     let mut keys = state["keys"].as_array().context("no keys")?.clone();
@@ -80,10 +80,10 @@ pub(crate) async fn heals(stage: &mut Stage) -> Result<()> {
     stage.wait(LATE, &next)?;
     stage.wait(LATE, "condition=Ready")?;
     println!(
-        "        healed {:.1?} after the operator's start",
+        "        recovered {:.1?} after the operator's start",
         began.elapsed()
     );
-    // The daemons of the key that somebody took away had none for a while, by nobody's fault here.
+    // The daemons of the deleted key were without one for a while, which is expected here.
     let forgiven = json!({ "outages": [] });
     stage.control("PUT", "/_sim/state", Some(forgiven)).await?;
     Ok(())
@@ -117,12 +117,12 @@ pub(crate) async fn deletion_waits(stage: &Stage) -> Result<()> {
     sleep(Duration::from_secs(15)).await;
     stage
         .there(&["get", LATE])
-        .context("it went without its key")?;
+        .context("the object was deleted before its key")?;
     let began = Instant::now();
     stage.control("DELETE", "/_sim/faults", None).await?;
     stage.wait(LATE, "delete")?;
     println!(
-        "        gone {:.1?} after the last refusal",
+        "        gone {:.1?} after the last rejection",
         began.elapsed()
     );
     let keys = stage.names("keys").await?;
@@ -141,7 +141,7 @@ pub(crate) async fn abandoned(stage: &Stage) -> Result<()> {
     let keys = stage.names("keys").await?;
     ensure!(
         keys.iter().any(|key| key.starts_with("orphan-")),
-        "it was to be left behind: {keys:?}"
+        "the abandoned key must stay: {keys:?}"
     );
     Ok(())
 }

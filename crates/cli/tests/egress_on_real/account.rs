@@ -1,4 +1,4 @@
-//! What the ServiceAccount may do, what it did, and that the two are the same.
+//! The rights of the ServiceAccount and its requests, and that the two are the same.
 
 use anyhow::{Result, ensure};
 
@@ -6,8 +6,8 @@ use crate::helm::SYSTEM;
 use crate::rights::{Account, LOOK};
 use crate::stage::{ACCOUNT, Stage};
 
-const SERIES: &str = "an Event that is told again within minutes grows";
-/// What it must not be allowed, by verb, resource and namespace.
+const SERIES: &str = "an Event that repeats within minutes is updated";
+/// Forbidden rights: verb, resource and namespace.
 const NEVER: [(&str, &str, &str); 12] = [
     ("get", "secrets", "default"),
     ("list", "secrets", "kube-system"),
@@ -30,7 +30,7 @@ pub(crate) fn bounds(stage: &Stage) -> Result<()> {
         if !namespace.is_empty() {
             args.extend(["-n", namespace]);
         }
-        // It ends with 1 for no.
+        // kubectl exits with 1 for no.
         ensure!(
             stage.kubectl(&args).is_err(),
             "it may {verb} {resource} in {namespace:?}"
@@ -41,7 +41,7 @@ pub(crate) fn bounds(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// What it was given is what it used.
+/// The granted rights are exactly the used ones.
 pub(crate) fn settle(stage: &Stage) -> Result<()> {
     for replica in &stage.replicas {
         let log = replica.process.log()?;

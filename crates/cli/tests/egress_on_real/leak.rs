@@ -1,15 +1,15 @@
-//! No part of a token may be anywhere but in its Secret. Runs last, after a 429 whose text names it.
+//! No part of a token may appear outside its Secret. Runs last, after a 429 whose text contains it.
 
 use anyhow::{Result, ensure};
 
 use crate::fixtures::{NEXT_TOKEN, TOKEN};
 use crate::stage::Stage;
 
-/// So many characters of a token in a row are a part of it.
+/// The number of consecutive characters that count as a part.
 const PART: usize = 8;
 
 pub(crate) async fn search(stage: &Stage) -> Result<()> {
-    ensure!(leaked(&TOKEN[20..20 + PART]), "the search is blind");
+    ensure!(leaked(&TOKEN[20..20 + PART]), "the search finds nothing");
     let mut places = Vec::new();
     for replica in &stage.replicas {
         places.push((
@@ -39,7 +39,7 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
         ensure!(!text.is_empty(), "{place} is empty");
         searched += text.len();
         let found = leaked(text);
-        ensure!(!found, "{place} has a part of a token");
+        ensure!(!found, "{place} contains a part of a token");
     }
     println!("        {} places, {searched} characters", places.len());
     Ok(())

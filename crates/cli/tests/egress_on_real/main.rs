@@ -1,7 +1,7 @@
 //! The egress operator end to end: a real kube-apiserver, `aplomb sim hetzner` over HTTP, installed from
-//! `charts/aplomb`, running as its own ServiceAccount, driven with kubectl as a person would.
+//! `charts/aplomb`, with its own ServiceAccount, driven with kubectl.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test egress_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
@@ -67,7 +67,7 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
         "helm template charts/aplomb | kubectl apply -f -",
         steps::install(stage),
     );
-    t.note("it may do what it needs, no more", account::bounds(stage));
+    t.note("it has the rights it needs, no more", account::bounds(stage));
     t.note("the samples are valid", steps::samples(stage));
     t.note("two replicas start", steps::start(stage).await);
     t.note("kubectl wait for Ready", steps::first(stage).await);
@@ -88,7 +88,7 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
     );
     t.note("a hold freezes it", trouble::hold(stage).await);
     t.note(
-        "a node that does not answer is left",
+        "a node that fails probes is left",
         trouble::probe(stage).await,
     );
     t.note(
@@ -105,7 +105,7 @@ async fn play(stage: &mut Stage, tally: &mut Tally) {
         trouble::hand_over(stage).await,
     );
     t.note("a killed leader is replaced", trouble::kill(stage).await);
-    t.note("Events tell of it", steps::events(stage));
+    t.note("Events report it", steps::events(stage));
     t.note("no right is missing or unused", account::settle(stage));
     t.note(
         "no part of the token is anywhere",

@@ -1,4 +1,4 @@
-//! The control plane, the provider and the operator's replicas, and how a person reaches each.
+//! The control plane, the provider and the operator's replicas, with helpers to use each.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, project, server};
 use crate::kubectl::kubectl;
 use crate::process::Process;
 
-/// Generous: other things run on the same cores.
+/// Generous: other tests use the same cores.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 /// The ServiceAccount, as the API server names it.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-egress";
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; the operator is not there yet.
+    /// Starts the servers, but no operator.
     pub(crate) async fn set() -> Result<Self> {
         let options = Options {
             audit_log: true,
@@ -97,7 +97,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A kubeconfig with a token of the ServiceAccount, made as a person would make it.
+    /// A kubeconfig with the ServiceAccount's token, created with kubectl.
     fn kubeconfig(&self) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", "aplomb-egress", "-n", "aplomb-system"])?;
         let path = self.dir.path().join("operator.kubeconfig");
@@ -111,7 +111,7 @@ impl Stage {
         self.kubectl_with(args, "")
     }
 
-    /// The same, with something on its standard input.
+    /// The same, with `input` on standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         kubectl(&self.plane, args, input)
     }
@@ -124,14 +124,14 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until the gateway is `node` in every respect.
+    /// Waits until `node` is the gateway in the status, in all labels and at the provider.
     pub(crate) async fn moved_to(&self, node: &str, began: Instant) -> Result<()> {
         self.wait(&format!("jsonpath={{.status.activeNode}}={node}"))?;
         self.wait("condition=Ready")?;
         let took = began.elapsed();
         ensure!(
             self.holder().await? == Some(server(node)),
-            "status says {node}, the provider does not"
+            "the status has {node}, the provider does not"
         );
         for kind in ["nodes", "ciliumnodes"] {
             let labelled = self.labelled(kind)?;
@@ -141,12 +141,12 @@ impl Stage {
         Ok(())
     }
 
-    /// The gateway, as the status has it.
+    /// The gateway in the status.
     pub(crate) fn active(&self) -> Result<String> {
         self.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.activeNode}"])
     }
 
-    /// Cordons the gateway, and waits until the first of the others by name is it.
+    /// Cordons the gateway, and waits until the first other node by name replaces it.
     pub(crate) async fn cordon_gateway(&self) -> Result<()> {
         let began = Instant::now();
         let gateway = self.active()?;
@@ -164,13 +164,13 @@ impl Stage {
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// The server that holds the floating IP, as the provider says.
+    /// The server that has the floating IP, according to the provider.
     pub(crate) async fn holder(&self) -> Result<Option<u64>> {
         let state = self.control("GET", "/_sim/state", None).await?;
         Ok(state["floating_ips"][0]["server"].as_u64())
     }
 
-    /// Uses the simulator's own control plane.
+    /// Calls the simulator's own control API.
     pub(crate) async fn control(
         &self,
         method: &str,
@@ -189,14 +189,14 @@ impl Stage {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What a replica answers on its admin address.
+    /// The response of a replica's admin address.
     pub(crate) async fn admin(&self, replica: &Replica, path: &str) -> Result<String> {
         let url = format!("{}{path}", replica.admin);
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// Asks again and again: another process cannot be awaited.
+    /// Polls, because another process cannot be awaited.
     pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -208,7 +208,7 @@ impl Stage {
         bail!("not within {PATIENCE:?}: {what}")
     }
 
-    /// The replica that leads, by its own metrics.
+    /// The leader, according to the metrics.
     pub(crate) async fn leader(&self) -> Option<usize> {
         for (at, replica) in self.replicas.iter().enumerate().filter(|(_, r)| r.running) {
             let metrics = self.admin(replica, "/metrics").await.unwrap_or_default();
@@ -223,7 +223,7 @@ impl Stage {
         None
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let replicas = self.replicas.iter().map(|r| (r.name, &r.process));
         for (name, process) in replicas.chain([("sim", &self.sim)]) {
@@ -237,13 +237,13 @@ impl Stage {
     }
 }
 
-/// Who follows a gateway when all nodes are well.
+/// The next gateway if all nodes are healthy.
 pub(crate) fn successor(gateway: &str) -> &'static str {
     let mut names = NODES.iter().map(|(name, _)| *name);
     names.find(|name| *name != gateway).unwrap_or_default()
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

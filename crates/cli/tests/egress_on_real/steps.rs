@@ -1,4 +1,4 @@
-//! The failovers that a person causes with kubectl.
+//! The failovers that kubectl commands cause.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -17,7 +17,7 @@ pub(crate) fn install(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples, and the node side, are what schemas and rules allow.
+/// The samples and the node DaemonSet pass schemas and rules.
 pub(crate) fn samples(stage: &Stage) -> Result<()> {
     let files = [
         "samples/minimal.yaml",
@@ -56,7 +56,7 @@ pub(crate) async fn start(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Makes a node with its CiliumNode, and lets it be Ready.
+/// Creates a node with its CiliumNode and makes it Ready.
 pub(crate) fn add(stage: &Stage, name: &str) -> Result<()> {
     for object in [node(name), cilium_node(name)] {
         stage.kubectl_with(&["apply", "-f", "-"], &object.to_string())?;
@@ -64,7 +64,7 @@ pub(crate) fn add(stage: &Stage, name: &str) -> Result<()> {
     tell(stage, name, "True")
 }
 
-/// Says how a node is, as its kubelet would.
+/// Sets the Ready condition of a node, as its kubelet would.
 pub(crate) fn tell(stage: &Stage, name: &str, status: &str) -> Result<()> {
     let patch = ready(name, status).to_string();
     stage.kubectl(&[
@@ -111,7 +111,7 @@ fn indented(text: &str) -> String {
 
 pub(crate) async fn metrics(stage: &mut Stage) -> Result<()> {
     let leader = stage.leader().await;
-    ensure!(leader.is_some(), "nobody leads");
+    ensure!(leader.is_some(), "no replica leads");
     for (at, replica) in stage.replicas.iter().enumerate() {
         let text = stage.admin(replica, "/metrics").await?;
         let available = r#"aplomb_egress_gateway_available{stable_egress="web"} 1.0"#;
@@ -172,7 +172,7 @@ pub(crate) async fn relabel(stage: &mut Stage) -> Result<()> {
     };
     stage.eventually("the label is back", back).await?;
     let after = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
-    ensure!(before == after, "it was moved for a label: {after}");
+    ensure!(before == after, "the address moved because of a label: {after}");
     Ok(())
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn events(stage: &Stage) -> Result<()> {
     let args = ["get", "events.events.k8s.io", "-n", "default", "-o"];
     let path = r#"jsonpath={range .items[*]}{.reason} {.regarding.kind} {.note}{"\n"}{end}"#;
     let events = stage.kubectl(&[&args[..], &[path]].concat())?;
-    // Whether a deletion is seen when it begins or when it is over is the server's affair.
+    // A deletion may be observed when it begins or when it ends.
     for causes in [
         &["NodeCordoned"][..],
         &["CandidateLost"],
@@ -193,7 +193,7 @@ pub(crate) fn events(stage: &Stage) -> Result<()> {
         };
         ensure!(
             events.lines().any(tells),
-            "no Event of a move because of {causes:?}:\n{events}"
+            "no Event of a move with one of the causes {causes:?}:\n{events}"
         );
     }
     Ok(())

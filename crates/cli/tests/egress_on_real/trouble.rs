@@ -1,4 +1,4 @@
-//! What goes wrong around a failover: holds, the provider, its token, the leader.
+//! Failures around a failover: holds, the provider, its token, the leader.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(crate) async fn hold(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&["annotate", "seg", "web", &format!("{HOLD}=true")])?;
     stage.wait("condition=Held")?;
     stage.kubectl(&["cordon", &gateway])?;
-    // The status follows the cordon, and nothing else does.
+    // The status follows the cordon; the address and the labels do not.
     stage.wait("jsonpath={.status.candidates.ready}=2")?;
     untouched(stage, &gateway).await?;
     let began = Instant::now();
@@ -27,9 +27,9 @@ pub(crate) async fn hold(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// Nothing has happened to the gateway.
+/// The gateway has not changed.
 async fn untouched(stage: &Stage, gateway: &str) -> Result<()> {
-    ensure!(stage.holder().await? == Some(server(gateway)), "it moved");
+    ensure!(stage.holder().await? == Some(server(gateway)), "the address moved");
     let labelled = stage.labelled("nodes")?;
     ensure!(labelled == [gateway], "labelled are {labelled:?}");
     Ok(())
@@ -47,7 +47,7 @@ pub(crate) async fn unassigned(stage: &mut Stage) -> Result<()> {
     stage.moved_to(&gateway, began).await
 }
 
-/// A node that answers probes dies; Ready is not asked. What follows counts on Ready again.
+/// A node stops answering probes while Ready is ignored. Afterwards Ready counts again.
 pub(crate) async fn probe(stage: &mut Stage) -> Result<()> {
     let outcome = probed(stage).await;
     change(stage, &json!({ "health": { "signal": "ready" } }))?;
@@ -65,9 +65,9 @@ async fn probed(stage: &Stage) -> Result<()> {
     let probe = json!({ "port": port, "interval": "2s", "timeout": "1s", "failures": 3 });
     let spec = json!({
         "health": { "signal": "probe", "probe": probe },
-        // A grace beside the failures would have to be over too.
+        // A grace period in addition to the failures would delay the move.
         "graces": { "unhealthy": null },
-        // A node that is Ready is not dead, and there were six moves already.
+        // A node that is Ready is not dead, and six moves have happened.
         "maxMovesPerHour": 100,
     });
     change(stage, &spec)?;
@@ -76,7 +76,7 @@ async fn probed(stage: &Stage) -> Result<()> {
         leases.is_ok_and(|leases| leases.contains("vantage"))
     };
     stage
-        .eventually("the standby says what it reaches", reported)
+        .eventually("the standby reports reachability", reported)
         .await?;
     stage.wait("condition=Ready")?;
     let began = Instant::now();
@@ -92,7 +92,7 @@ fn change(stage: &Stage, spec: &Value) -> Result<()> {
 
 pub(crate) async fn throttled(stage: &mut Stage) -> Result<()> {
     let gateway = stage.active()?;
-    // As the provider says it: with the first half of the token.
+    // The provider's message, with the first half of the token.
     let half = &TOKEN[..TOKEN.len() / 2];
     let message = format!("limit of 3600 requests per hour reached for token {half}...");
     let fault = json!({
@@ -104,17 +104,17 @@ pub(crate) async fn throttled(stage: &mut Stage) -> Result<()> {
     stage.control("POST", "/_sim/faults", Some(fault)).await?;
     let began = Instant::now();
     stage.kubectl(&["cordon", &gateway])?;
-    let leader = stage.leader().await.context("nobody leads")?;
+    let leader = stage.leader().await.context("no replica leads")?;
     let refused = async || {
         let metrics = stage.admin(&stage.replicas[leader], "/metrics").await;
         refusals(&metrics.unwrap_or_default()) >= 3.0
     };
     stage
-        .eventually("three refusals are counted", refused)
+        .eventually("three rejections are counted", refused)
         .await?;
     untouched(stage, &gateway).await?;
     println!(
-        "        refused for {:.1?}, the old gateway untouched",
+        "        rejected for {:.1?}, the old gateway unchanged",
         began.elapsed()
     );
     stage.control("DELETE", "/_sim/faults", None).await?;
@@ -123,7 +123,7 @@ pub(crate) async fn throttled(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-/// How often a call of a move was refused for its rate.
+/// How many calls of a move were rejected by the rate limit.
 fn refusals(metrics: &str) -> f64 {
     let counted = metrics.lines().filter(|line| {
         line.starts_with("aplomb_egress_provider_requests_total")
@@ -158,7 +158,7 @@ pub(crate) async fn rotate(stage: &mut Stage) -> Result<()> {
 }
 
 pub(crate) async fn hand_over(stage: &mut Stage) -> Result<()> {
-    let leader = stage.leader().await.context("nobody leads")?;
+    let leader = stage.leader().await.context("no replica leads")?;
     let began = Instant::now();
     stage.replicas[leader].running = false;
     stage.replicas[leader].process.terminate()?;
@@ -174,10 +174,10 @@ pub(crate) async fn hand_over(stage: &mut Stage) -> Result<()> {
 
 pub(crate) async fn kill(stage: &mut Stage) -> Result<()> {
     stage.replica("three")?;
-    let standby = stage.replicas.last().context("it was just added")?;
+    let standby = stage.replicas.last().context("the replica was just added")?;
     let ready = async || stage.admin(standby, "/readyz").await.is_ok();
     stage.eventually("the new replica is ready", ready).await?;
-    let leader = stage.leader().await.context("nobody leads")?;
+    let leader = stage.leader().await.context("no replica leads")?;
     stage.replicas[leader].running = false;
     stage.replicas[leader].process.kill()?;
     stage.cordon_gateway().await

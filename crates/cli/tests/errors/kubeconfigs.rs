@@ -23,8 +23,8 @@ pub(crate) fn at(server: &Boxed, name: &str, address: &str) -> String {
 
 /// A user without rights.
 pub(crate) fn of_nobody(server: &Boxed) -> String {
-    changed(server, "nobody", |it| {
-        it["users"][0]["user"]["as"] = json!("nobody")
+    changed(server, "no-rights", |it| {
+        it["users"][0]["user"]["as"] = json!("no-rights")
     })
 }
 

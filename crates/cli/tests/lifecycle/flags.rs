@@ -51,7 +51,7 @@ fn value(flag: &str, file: &str) -> Result<String> {
         "--namespace" | "--pods-namespace" | "--watch-namespace" => "elsewhere".to_owned(),
         "--admin" => "127.0.0.1:9000".to_owned(),
         "--leader-elect" => "false".to_owned(),
-        "--identity" => "somebody".to_owned(),
+        "--identity" => "another".to_owned(),
         "--log-format" => "json".to_owned(),
         _ => anyhow::bail!("{flag} is new: this test needs a value for it"),
     })

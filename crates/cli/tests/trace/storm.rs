@@ -109,7 +109,7 @@ impl Rival {
             .expect("a request");
         let before: Value = self.client.request(read).await.expect("the object");
         let note = json!({ "metadata": { "annotations": { "example.com/turn": self.left.load(Ordering::SeqCst).to_string() } } });
-        let path = format!("{}?fieldManager={RIVAL}", self.object);
+        let path = format!("{}?fieldManager=", self.object) + RIVAL;
         let write = Request::patch(path).header("content-type", "application/merge-patch+json");
         let write = write
             .body(note.to_string().into_bytes())

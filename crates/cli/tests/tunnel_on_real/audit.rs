@@ -1,4 +1,4 @@
-//! What our programs asked of the API server, by its own audit log.
+//! The requests of our programs, according to the API server's audit log.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::HOME;
 use crate::rights::{Account, Excuse, LOOK, Request};
 use crate::stage::{AGENT, GATEWAY, OPERATOR, SYSTEM, Stage};
 
-const OWNED: &str = "asked for by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
+const OWNED: &str = "required by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
 const RIVAL: &str = "read when another tunnel claims a hostname at the same moment";
-const SWEPT: &str = "a gateway that died without a word is swept after ten minutes";
-/// What the operator may do and need not have done in a run.
+const SWEPT: &str = "the object of a killed gateway is deleted after ten minutes";
+/// Rights of the operator that a run need not use.
 const EXCUSES: [Excuse; 7] = [
     ("update httpproxies/finalizers", OWNED),
     ("get connectors", LOOK),
@@ -23,7 +23,7 @@ const EXCUSES: [Excuse; 7] = [
     ("delete gatewayreplicas", SWEPT),
 ];
 
-/// One answered request of one of ours.
+/// One completed request of our programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) who: &'static str,
@@ -63,7 +63,7 @@ impl Entry {
         })
     }
 
-    /// Whether somebody else was first. An Event that is there already is our own, sent again because the answer took
+    /// Whether another writer was first. An Event that already exists is our own, sent again because the response took
     /// too long.
     pub(crate) fn is_conflict(&self) -> bool {
         self.code == 409 && self.resource != "events"
@@ -81,7 +81,7 @@ impl Entry {
     }
 }
 
-/// Everything so far, oldest first.
+/// All requests so far, oldest first.
 pub(crate) fn entries(stage: &Stage) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(stage.plane.audit_log())?;
     let lines = text
@@ -90,7 +90,7 @@ pub(crate) fn entries(stage: &Stage) -> Result<Vec<Entry>> {
     Ok(lines.filter_map(|line| Entry::of(&line)).collect())
 }
 
-/// How often each kind of request is there, the most frequent first.
+/// The number of requests of each kind, the most frequent first.
 pub(crate) fn counted<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
@@ -101,13 +101,13 @@ pub(crate) fn counted<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(
     counts
 }
 
-/// No request of ours was refused for its rights, and none conflicted, in the whole run. What the test asked
-/// for is apart: the intruder's requests, and hostnames that were claimed twice.
+/// None of our requests was forbidden or conflicted during the whole run, except those that the test provoked:
+/// the intruder's requests, and hostnames that were claimed twice.
 pub(crate) fn clean(stage: &Stage) -> Result<()> {
     let all = entries(stage)?;
     ensure!(
         all.len() > 100,
-        "the audit log knows of {} requests",
+        "the audit log has {} requests",
         all.len()
     );
     let forbidden =
@@ -125,24 +125,24 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
         .filter(|entry| entry.is_conflict() && !twice(entry));
     let conflicts = counted(conflicts);
     println!(
-        "        {} requests, {conflicts:?} conflicts, {claims} claims of a hostname that was another's",
+        "        {} requests, {conflicts:?} conflicts, {claims} claims of a taken hostname",
         all.len()
     );
     ensure!(conflicts.is_empty(), "conflicts: {conflicts:?}");
     Ok(())
 }
 
-/// In a namespace that is being deleted nothing can be created, whatever one's rights.
+/// In a namespace that is being deleted nothing can be created, even with all rights.
 fn ended(entry: &Entry) -> bool {
     let makes = ["create", "patch"].contains(&entry.verb.as_str());
     makes && ["bad", "second"].contains(&entry.namespace.as_str())
 }
 
-/// What each was given is what it used. Only where every act was played.
+/// The granted rights are exactly the used ones. Checked only if every act was played.
 pub(crate) fn settle(stage: &Stage) -> Result<()> {
     let settled = |namespace: &str, who: &str, excuses: &[Excuse]| {
         let mut account = Account::of(&stage.plane, namespace, who)?;
-        // Where an intruder was to be refused.
+        // The requests of the intruder, which must be forbidden.
         let meant = |request: &Request| request.namespace != "elsewhere";
         account.requests.retain(meant);
         account.settle(who, excuses)

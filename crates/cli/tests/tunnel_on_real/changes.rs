@@ -1,4 +1,4 @@
-//! A tunnel before its Connector and after it, pointed elsewhere, and an agent that comes back elsewhere.
+//! A tunnel before and after its Connector, a tunnel with a new target, and an agent with a new address.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("an HTTPProxy before its Connector", before(play).await);
     tally.note("an HTTPProxy after its Connector", after(play).await);
     tally.note(
-        "an HTTPProxy is pointed at another Connector",
+        "an HTTPProxy gets another Connector",
         repointed(play).await,
     );
-    tally.note("a rule is taken away", fewer(play).await);
+    tally.note("a rule is removed", fewer(play).await);
     tally.note(
         "an agent restarted has a new address",
         restarted(play).await,
     );
 }
 
-/// A rule that is taken away takes its EndpointSlice along.
+/// The EndpointSlice of a removed rule is deleted.
 async fn fewer(play: &Play) -> Result<()> {
     let stage = &play.stage;
     let backends = json!([{ "endpoint": play.endpoint(), "connector": { "name": HOME } }]);
@@ -50,7 +50,7 @@ async fn fewer(play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// Two seconds are promised, and held to in virtual time; here it is what this machine makes of it.
+/// Two seconds are promised and asserted in virtual time; here the time is only printed.
 fn told(what: &str, took: Duration) {
     println!("        {what}: traffic after {took:.2?}");
 }
@@ -68,7 +68,7 @@ async fn before(play: &Play) -> Result<()> {
             .is_ok_and(|r| r == "ConnectorNotFound")
     };
     stage
-        .eventually("it says that there is no Connector", missing)
+        .eventually("the missing Connector is reported", missing)
         .await?;
     let prober = stage.probe(HOME, "early-bird", hostname)?;
     let began = Instant::now();
@@ -112,7 +112,7 @@ async fn repointed(play: &Play) -> Result<()> {
         let body = Curl::http(stage.listen(), hostname, "/").body();
         body.is_ok_and(|body| body == "other\n")
     };
-    stage.eventually("the other one answers", arrived).await?;
+    stage.eventually("the other one responds", arrived).await?;
     let took = began.elapsed();
     stage.wait(HOME, "hp/repointed", "condition=Ready")?;
     let verdict = prober.finish()?;
@@ -141,7 +141,7 @@ async fn restarted(play: &mut Play) -> Result<()> {
     let began = Instant::now();
     play.agent = stage.agent(HOME, HOME, &play.origin.port.to_string(), &[])?;
     let took = prober.works_again(began).await?;
-    // The promise is about one interval after the fault; the restart is a second event of the same fault.
+    // The promise is one interval after the fault; the restart is a second event of the same fault.
     stage.wait(HOME, "hp/restarted", "condition=Ready")?;
     prober.finish()?;
     let is = stage.value(HOME, "connector/home", addresses)?;
@@ -151,7 +151,7 @@ async fn restarted(play: &mut Play) -> Result<()> {
         "connector/home",
         ".status.connectionDetails.publicKey.id"
     )?);
-    ensure!(key != "", "no key");
+    ensure!(key != "", "the key is missing");
     told("from the start of the new process", took);
     stage.kubectl(&["delete", "-n", HOME, "hp/restarted"])?;
     Ok(())

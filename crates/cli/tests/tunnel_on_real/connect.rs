@@ -1,4 +1,4 @@
-//! `aplomb connect`, as a person or a program uses it.
+//! `aplomb connect`, as people and programs use it.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -11,16 +11,16 @@ use crate::{HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
-        "aplomb connect --json tells each stage and the URL",
+        "aplomb connect --json prints each stage and the URL",
         stages(play).await,
     );
     tally.note(
         "kubectl wait for Ready returns when curl works",
         wait(&play.stage, &play.endpoint()),
     );
-    tally.note("the columns answer: does it work", columns(&play.stage));
+    tally.note("the columns show whether it works", columns(&play.stage));
     tally.note(
-        "with its Role an agent gets no other namespace",
+        "an agent's Role is limited to its namespace",
         elsewhere(&play.stage).await,
     );
     tally.note(
@@ -28,12 +28,12 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
         release(play).await,
     );
     tally.note(
-        "an agent that was told to takes its tunnel along",
+        "--delete-on-exit deletes the tunnel",
         along(&play.stage, play.origin.port),
     );
 }
 
-/// The agent's own HTTPProxy: what it prints ends with a URL, and curl gets there.
+/// The agent's own HTTPProxy: the last line is a URL that works.
 async fn stages(play: &Play) -> Result<()> {
     let ready = async || {
         events(&play.agent.printed())
@@ -119,7 +119,7 @@ fn columns(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The agent of one namespace is pointed at another one.
+/// The agent of one namespace tries to use another one.
 async fn elsewhere(stage: &Stage) -> Result<()> {
     let kubeconfig = stage.kubeconfig(HOME, crate::stage::AGENT)?;
     stage.tenant("elsewhere")?;
@@ -133,7 +133,7 @@ async fn elsewhere(stage: &Stage) -> Result<()> {
         said.contains("forbidden") || said.contains("may not")
     };
     stage
-        .eventually("it is told that it may not", refused)
+        .eventually("the request is rejected", refused)
         .await?;
     agent.kill()?;
     std::fs::remove_file(theirs)?;
@@ -149,7 +149,7 @@ async fn elsewhere(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// SIGTERM: offline in a second, HTTPProxy still there; then the agent comes back.
+/// SIGTERM: offline within a second, the HTTPProxy stays; then the agent restarts.
 async fn release(play: &mut Play) -> Result<()> {
     let stage = &play.stage;
     let mut agent = stage.agent(HOME, "leaves", &play.origin.port.to_string(), &[])?;
@@ -176,7 +176,7 @@ async fn release(play: &mut Play) -> Result<()> {
     Ok(())
 }
 
-/// `--delete-on-exit`: nothing of it is left.
+/// `--delete-on-exit` leaves nothing.
 fn along(stage: &Stage, port: u16) -> Result<()> {
     let mut agent = stage.agent(HOME, "brief", &port.to_string(), &["--delete-on-exit"])?;
     stage.wait(HOME, "httpproxy/brief", "create")?;

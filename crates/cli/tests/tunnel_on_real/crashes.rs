@@ -1,4 +1,4 @@
-//! The operator killed at moments that nobody chose, with everything else real.
+//! The operator killed at arbitrary moments, with everything else real.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::fixtures::tunnel;
 use crate::{HOME, Play, Tally};
 
 const CRASHES: u64 = 16;
-/// How long a life lasts at least: about what it takes until the caches are full; and how much longer each
-/// is than the one before.
+/// The time until the first kill, about when the caches are synced; and how much longer each following run
+/// is.
 const LIFE: (u64, u64) = (150, 25);
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
@@ -21,7 +21,7 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     );
 }
 
-/// There is always a tunnel to make; each life is a little longer than the one before, so that it is ended in
+/// There is always a tunnel to create; each run is a little longer than the previous one, so that it is killed in
 /// another step.
 async fn converges(play: &mut Play) -> Result<()> {
     let endpoint = play.endpoint();
@@ -60,11 +60,11 @@ async fn converges(play: &mut Play) -> Result<()> {
         .unwrap_or_default()
         .matches("Started controller")
         .count();
-    println!("        {acted} times a controller had started before it was ended");
+    println!("        {acted} times a controller had started before it was killed");
     let verdict = prober.finish()?;
     ensure!(
         verdict.failures == 0,
-        "{} requests failed: traffic needs no operator",
+        "{} requests failed, although traffic needs no operator",
         verdict.failures
     );
     let names: Vec<_> = (0..CRASHES)

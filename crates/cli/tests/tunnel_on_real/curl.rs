@@ -1,4 +1,4 @@
-//! Stock `curl`, as a person would use it on the public listener. No HTTP of our own.
+//! Stock `curl` for requests to the public listener, without HTTP code of our own.
 
 use std::process::{Command, Output};
 
@@ -10,7 +10,7 @@ pub(crate) struct Curl {
     url: String,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -21,14 +21,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The value of a header, or nothing.
+    /// The value of a header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
         let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value.trim())
     }
 
-    /// It has this status and this `X-Aplomb-Reason`.
+    /// Asserts this status and this `X-Aplomb-Reason`.
     pub(crate) fn is(&self, status: u16, reason: &str) -> Result<()> {
         let said = (self.status, self.header("x-aplomb-reason"));
         ensure!(
@@ -45,7 +45,7 @@ impl Curl {
         Self::new("http", listener, hostname, path)
     }
 
-    /// `https://hostname/path`, trusting nothing but the authority in this file.
+    /// `https://hostname/path`, trusting only the authority in this file.
     pub(crate) fn https(listener: &str, hostname: &str, path: &str, authority: &str) -> Self {
         Self::new("https", listener, hostname, path).with(&["--cacert", authority])
     }
@@ -64,14 +64,14 @@ impl Curl {
         self
     }
 
-    /// For what needs its pipes.
+    /// The command, for callers that need its pipes.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("curl");
         command.args(&self.args).arg(&self.url);
         command
     }
 
-    /// Runs it to its end; an answer of any status is an answer.
+    /// Runs it to the end; a response of any status is fine.
     pub(crate) fn answer(self) -> Result<Answer> {
         let format = ["-D", "-", "-w", "\n%{http_code} %{http_version}"];
         let output = self.with(&format).command().output()?;
@@ -90,8 +90,8 @@ fn parse(output: &Output) -> Result<Answer> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "curl: {}", said.trim());
     let text = String::from_utf8_lossy(&output.stdout);
-    let (text, end) = text.rsplit_once('\n').context("curl said nothing")?;
-    let (status, version) = end.split_once(' ').context("curl said no status")?;
+    let (text, end) = text.rsplit_once('\n').context("curl printed nothing")?;
+    let (status, version) = end.split_once(' ').context("curl printed no status")?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
     Ok(Answer {
         status: status.parse()?,

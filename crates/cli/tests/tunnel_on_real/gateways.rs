@@ -1,4 +1,4 @@
-//! A gateway that dies, comes back, or stops on purpose, and a second one beside it.
+//! A gateway that is killed, restarted or stopped, with and without a second one.
 
 use anyhow::{Result, ensure};
 use tokio::time::Instant;
@@ -20,15 +20,15 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("a tunnel for the gateways", set);
     tally.note("a gateway killed and restarted", killed(play).await);
     tally.note(
-        "a second gateway serves what the first does",
+        "a second gateway serves the same",
         second(play).await,
     );
     tally.note(
-        "one of two gateways killed: Ready tells, then heals",
+        "one of two gateways killed: Ready falls, then recovers",
         one_of_two(play).await,
     );
     tally.note(
-        "a gateway that is asked to stop drops no request",
+        "a gateway that stops drops no request",
         drained(play).await,
     );
     let _gone = play
@@ -89,7 +89,7 @@ async fn second(play: &mut Play) -> Result<()> {
     Ok(())
 }
 
-/// While one of two listeners is dead Ready cannot be True; when its lease is over, the other one is all there is.
+/// Ready cannot be True while one of two listeners is dead; once its lease expires, only the other one counts.
 async fn one_of_two(play: &mut Play) -> Result<()> {
     let prober = play.stage.probe(HOME, "gateways", HOST)?;
     prober.works_again(Instant::now()).await?;
@@ -110,7 +110,7 @@ async fn one_of_two(play: &mut Play) -> Result<()> {
     Ok(())
 }
 
-/// Requests are under way when SIGTERM comes; new connections go to the other one, as a load balancer sees to.
+/// Requests are in progress when SIGTERM arrives; new connections go to the other one, as with a load balancer.
 async fn drained(play: &mut Play) -> Result<()> {
     let listen = play.stage.listen().to_owned();
     let mut slow: Vec<_> = Vec::new();
@@ -124,29 +124,29 @@ async fn drained(play: &mut Play) -> Result<()> {
     }
     let under_way = async || play.origin.held() == slow.len();
     play.stage
-        .eventually("the requests are under way", under_way)
+        .eventually("the requests are in progress", under_way)
         .await?;
     let began = Instant::now();
     play.stage.gateway_named("one")?.process.signal("-TERM")?;
     let draining = async || play.stage.admin("one", "/readyz").await.is_err();
-    play.stage.eventually("it takes no more", draining).await?;
+    play.stage.eventually("it accepts no more", draining).await?;
     play.origin.release(slow.len());
     play.stage.gateway_named("one")?.process.ended()?;
     let took = began.elapsed();
     let left = play
         .stage
         .kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"])?;
-    // Whatever comes of this, the next test needs a gateway.
+    // The next test needs a gateway, also after a failure.
     play.stage.gateway("one")?;
     for mut request in slow {
         let status = request.wait()?;
         ensure!(
             status.success(),
-            "a request under way was dropped: {status}"
+            "a request in progress was dropped: {status}"
         );
     }
     println!(
-        "        it ended {took:.1?} after SIGTERM, 3 requests under way were served to their end"
+        "        it exited {took:.1?} after SIGTERM, 3 requests in progress were completed"
     );
     ensure!(!left.contains("/one"), "its GatewayReplica is left: {left}");
     play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;

@@ -1,4 +1,4 @@
-//! What one tenant cannot do to another, to the gateway, or to an agent.
+//! Isolation: between tenants, of the gateway, and of agents.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -12,11 +12,11 @@ use crate::{HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
-        "a tenant's bad route leaves the others' traffic",
+        "a tenant's bad route does not affect other traffic",
         bad_route(play).await,
     );
     tally.note(
-        "a second claim of a hostname is refused",
+        "a second claim of a hostname is rejected",
         claims(play).await,
     );
     tally.note(
@@ -24,11 +24,11 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
         reserved(&play.stage).await,
     );
     tally.note(
-        "a backend at loopback or metadata is refused",
+        "a backend at loopback or metadata is rejected",
         addresses(&play.stage).await,
     );
     tally.note(
-        "an iroh peer that is no listed gateway gets nothing",
+        "an unlisted iroh peer gets nothing",
         peer::unlisted(&play.stage).await,
     );
 }
@@ -41,7 +41,7 @@ async fn bad_route(play: &Play) -> Result<()> {
     let prober = stage.probe(HOME, "good", hostname)?;
     stage.tenant("bad")?;
     for object in bad_objects() {
-        // The schema may refuse some of them, which is as good.
+        // The schema may reject some of them, which is as good.
         let _refused = stage.apply(&object);
     }
     let told = async || {
@@ -59,7 +59,7 @@ async fn bad_route(play: &Play) -> Result<()> {
         "bad",
         "fine",
         "fine.example.com",
-        "nobody",
+        "missing",
         "http://localhost:9",
     ))?;
     let next = tunnel(HOME, "next", "next.example.com", HOME, &play.endpoint());
@@ -76,7 +76,7 @@ async fn bad_route(play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// Plain objects of the Gateway API with something wrong in each.
+/// Gateway API objects with one error each.
 fn bad_objects() -> Vec<Value> {
     let meta = |name: &str| json!({ "namespace": "bad", "name": name });
     let api = "gateway.networking.k8s.io/v1";
@@ -106,7 +106,7 @@ async fn claims(play: &Play) -> Result<()> {
     stage.wait(HOME, "hp/first", "condition=Ready")?;
     stage.tenant("second")?;
     let prober = stage.probe(HOME, "first", hostname)?;
-    for (namespace, whom) in [("second", "another namespace"), (HOME, "home/first")] {
+    for (namespace, claimant) in [("second", "another namespace"), (HOME, "home/first")] {
         stage.apply(&tunnel(
             namespace,
             "thief",
@@ -118,10 +118,10 @@ async fn claims(play: &Play) -> Result<()> {
         let told = async || {
             stage
                 .value(namespace, "hp/thief", path)
-                .is_ok_and(|said| said.contains(whom))
+                .is_ok_and(|said| said.contains(claimant))
         };
         stage
-            .eventually(&format!("it is told that it is {whom}'s"), told)
+            .eventually(&format!("the hostname is reported as {claimant}'s"), told)
             .await?;
     }
     let verdict = prober.finish()?;
@@ -130,8 +130,8 @@ async fn claims(play: &Play) -> Result<()> {
         "{} requests failed",
         verdict.failures
     );
-    // The claim is void when its claimant is gone, and the next one gets it: whichever asks first, so
-    // only one is left to ask.
+    // A deleted claimant frees its hostname for the next one. The first to claim it wins, so
+    // only one claimant is left.
     stage.kubectl(&["delete", "-n", "second", "hp/thief"])?;
     stage.kubectl(&["delete", "-n", HOME, "hp/first"])?;
     let began = Instant::now();
@@ -161,7 +161,7 @@ async fn reserved(stage: &Stage) -> Result<()> {
             .is_ok_and(|said| said.contains("HostnameReserved"))
     };
     stage
-        .eventually("it is told that it is reserved", told)
+        .eventually("the hostname is reported as reserved", told)
         .await?;
     stage.kubectl(&["delete", "-n", HOME, "hp/squatter"])?;
     Ok(())
@@ -200,12 +200,12 @@ async fn address(stage: &Stage, name: &str, host: &str) -> Result<()> {
         .unwrap_or_default();
     let hostname = format!("{name}.example.com");
     let rules = json!([{ "backends": [{ "endpoint": format!("http://{host}:{port}") }] }]);
-    // Where the schema refuses it, nothing gets as far as the gateway.
+    // If the schema rejects it, the gateway never sees it.
     if stage
         .apply(&with_rules(HOME, name, &hostname, &rules))
         .is_err()
     {
-        println!("        {host}: refused by the schema");
+        println!("        {host}: rejected by the schema");
         return Ok(());
     }
     let ask = || Curl::http(stage.listen(), &hostname, "/metrics").answer();

@@ -1,4 +1,4 @@
-//! Two minutes in which nothing happens: `make proof` has the time.
+//! Two minutes without any change; only `make proof` takes the time.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn quiet(play: &Play) -> Result<()> {
         ))?;
         stage.wait(HOME, &format!("hp/idle-{number}"), "condition=Ready")?;
     }
-    // What the last of them still causes is over.
+    // Wait for the effects of the last changes to end.
     sleep(Duration::from_secs(10)).await;
     let before = audit::entries(stage)?.len();
     sleep(QUIET).await;

@@ -1,4 +1,4 @@
-//! What an administrator does once, and the first agent.
+//! The installation by an administrator, and the first agent.
 
 use anyhow::{Result, ensure};
 
@@ -8,7 +8,7 @@ use crate::process::Process;
 use crate::stage::{AGENT, DOMAIN, GATEWAY, OPERATOR, SYSTEM, Stage};
 use crate::{HOME, Tally};
 
-/// What nobody of ours may do: ServiceAccount, namespace of it, verb, resource, namespace.
+/// Forbidden rights: ServiceAccount and its namespace, verb, resource, namespace.
 const NEVER: [(&str, &str, &str, &str, &str); 14] = [
     (OPERATOR, SYSTEM, "get", "secrets", "default"),
     (OPERATOR, SYSTEM, "list", "secrets", SYSTEM),
@@ -38,7 +38,7 @@ pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin,
         install(stage),
     );
     stage.tenant(HOME)?;
-    tally.note("each may do what it needs, no more", bounds(stage));
+    tally.note("each has the rights it needs, no more", bounds(stage));
     tally.note("the samples are valid", samples(stage));
     stage.operate()?;
     stage.gateway("one")?;
@@ -54,7 +54,7 @@ pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin,
 }
 
 fn install(stage: &Stage) -> Result<()> {
-    // The Gateway API's definitions are missing: the operator installs them.
+    // The CRDs of the Gateway API are missing: the operator installs them.
     chart::install(&stage.plane, &["tunnel", "gateway"])?;
     for thing in [OPERATOR, GATEWAY] {
         stage.kubectl(&["get", "deployment,serviceaccount", thing, "-n", SYSTEM])?;
@@ -70,7 +70,7 @@ fn bounds(stage: &Stage) -> Result<()> {
             "" => args.push("--all-namespaces"),
             _ => args.extend(["-n", namespace]),
         }
-        // It ends with 1 for no.
+        // kubectl exits with 1 for no.
         ensure!(
             stage.kubectl(&args).is_err(),
             "{account} may {verb} {resource} in {namespace:?}"
@@ -79,7 +79,7 @@ fn bounds(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples are what schemas and rules allow.
+/// The samples pass schemas and rules.
 fn samples(stage: &Stage) -> Result<()> {
     stage.kubectl(&["apply", "--dry-run=server", "-f", "deploy/tunnel/samples/"])?;
     Ok(())

@@ -1,4 +1,4 @@
-//! An agent that dies without a word, and leases so long that no heartbeat comes.
+//! A killed agent, and leases so long that no heartbeat happens in the test.
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::Instant;
@@ -14,11 +14,11 @@ const LEASE: u64 = 6;
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
-        "an agent killed is offline once its lease is over",
+        "a killed agent is offline once its lease expires",
         killed(play).await,
     );
     tally.note(
-        "a lease of 1,200 s holds nothing up",
+        "a lease of 1,200 s delays nothing",
         unhurried(&play.stage).await,
     );
 }
@@ -58,19 +58,19 @@ async fn killed(play: &Play) -> Result<()> {
         .await?;
     let took = began.elapsed();
     println!(
-        "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE} s, and 2 s are promised"
+        "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE} s, limit 2 s more"
     );
     Curl::http(stage.listen(), hostname, "/")
         .answer()?
         .is(503, "ConnectorOffline")?;
     let since = stage.value(HOME, "connector/mortal", ".status.offlineSince")?;
-    ensure!(!since.is_empty(), "offlineSince is not told");
+    ensure!(!since.is_empty(), "offlineSince is not set");
     prober.finish()?;
     stage.kubectl(&["delete", "-n", HOME, "hp/mortality", "connector/mortal"])?;
     Ok(())
 }
 
-/// The Lease is renewed every 400 s: whatever happens here happens without a heartbeat.
+/// The Lease is renewed every 400 s, so everything here happens without a heartbeat.
 async fn unhurried(stage: &Stage) -> Result<()> {
     let origin = Origin::start("unhurried")?;
     let _agent = stage.agent(

@@ -15,11 +15,11 @@ const HOST: &str = "secure.example.com";
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note(
-        "curl --cacert, and the next handshake after a new Secret",
+        "curl --cacert, and a handshake after a new Secret",
         served(play).await,
     );
     tally.note(
-        "a Secret that comes later is served at once",
+        "a Secret that is created later is used at once",
         late(play).await,
     );
 }
@@ -96,7 +96,7 @@ fn serial(listen: &str) -> Result<String> {
     let serial = text
         .trim()
         .strip_prefix("serial=")
-        .context("openssl names no serial")?;
+        .context("openssl prints no serial")?;
     Ok(serial.trim_start_matches('0').to_owned())
 }
 
@@ -114,7 +114,7 @@ async fn late(play: &Play) -> Result<()> {
             .is_ok_and(|r| r == "CertificateMissing")
     };
     stage
-        .eventually("it is told that the certificate is missing", missing)
+        .eventually("the missing certificate is reported", missing)
         .await?;
     let issued = authority.issue(name, 1)?;
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What `aplomb get`, `aplomb trace` and `aplomb status` say of a real cluster.
+//! `aplomb get`, `aplomb trace` and `aplomb status` on a real cluster.
 
 use std::process::{Command, Output};
 
@@ -24,9 +24,9 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     let made = stage.apply(&object);
     let name = format!("httpproxy/{NAME}");
     let made = made.and_then(|()| stage.wait(HOME, &name, "condition=Ready"));
-    tally.note("a tunnel to look at", made);
+    tally.note("a tunnel to show", made);
     tally.note("get prints what kubectl prints", same(stage));
-    tally.note("trace tells every stage", told(stage));
+    tally.note("trace shows every stage", told(stage));
     tally.note("status finds the operator", seen(stage));
     let gone = stage.kubectl(&["delete", "-n", HOME, &name]);
     tally.note("it is gone", gone.map(|_| ()));
@@ -43,8 +43,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Ages move while one program after the other is asked, so ours is asked before and after. Where that takes longer
-/// than the ages stay as they are, theirs lie between ours.
+/// Ages change between two commands, so ours runs before and after kubectl. If that takes too long, kubectl's ages
+/// must lie between ours.
 fn same(stage: &Stage) -> Result<()> {
     for kind in KINDS {
         let words = ["get", kind, "-A", "-o", "wide"];
@@ -65,7 +65,7 @@ fn same(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Whether `shown` is as `before` and `after` but for ages, which lie between theirs.
+/// Whether `shown` equals `before` and `after` except for ages, which lie between theirs.
 fn between(before: &str, shown: &str, after: &str) -> bool {
     let [before, shown, after] = [before, shown, after].map(aged);
     let same = before.0 == shown.0 && shown.0 == after.0;
@@ -75,7 +75,7 @@ fn between(before: &str, shown: &str, after: &str) -> bool {
         .all(|((from, is), to)| from <= is && is <= to)
 }
 
-/// The words of a table without its ages, and these in seconds.
+/// The words of a table without its ages, and the ages in seconds.
 fn aged(text: &str) -> (Vec<&str>, Vec<u64>) {
     let (mut words, mut ages) = (Vec::new(), Vec::new());
     for word in text.split_whitespace() {
@@ -87,7 +87,7 @@ fn aged(text: &str) -> (Vec<&str>, Vec<u64>) {
     (words, ages)
 }
 
-/// What `3m5s` means; nothing where it is no age.
+/// The seconds in `3m5s`; `None` if it is not an age.
 fn seconds(word: &str) -> Option<u64> {
     let mut rest = word;
     let mut total = 0;

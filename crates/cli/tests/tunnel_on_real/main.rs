@@ -1,8 +1,8 @@
 //! Tunnels end to end: a real kube-apiserver with its audit log; operator, gateways and agents as processes
-//! with ServiceAccounts of their own; real iroh on loopback; driven with kubectl, curl and a stock
-//! WebSocket client as a person would.
+//! with their own ServiceAccounts; real iroh on loopback; driven with kubectl, curl and a stock
+//! WebSocket client.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test tunnel_on_real [-- [--long] [ACT]...]`. Times are printed; limits that
 //! fail leave room for a busy machine.
 #![forbid(unsafe_code)]
@@ -47,7 +47,7 @@ use origin::Origin;
 use process::Process;
 use stage::Stage;
 
-/// The namespace of most tests, the agent there, and what is behind it.
+/// The namespace of most tests, with the agent and its origin.
 pub(crate) const HOME: &str = "home";
 /// An agent without an HTTPProxy of its own.
 pub(crate) const ALONE: &str = "--connector-only";
@@ -73,7 +73,7 @@ impl Tally {
     }
 }
 
-/// What the acts share: a stage on which everything runs, and an agent with its origin.
+/// The stage that all acts share, and an agent with its origin.
 pub(crate) struct Play {
     pub(crate) stage: Stage,
     pub(crate) origin: Origin,
@@ -120,7 +120,7 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tally.failed > 0)))
 }
 
-/// Every act, or those that were asked for.
+/// Every act, or the requested ones.
 async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) {
     let wanted = |act: &str| acts.is_empty() || acts.contains(&act);
     if wanted("connect") {

@@ -1,4 +1,4 @@
-//! A hundred tunnels one after another and a hundred at once, and what they cost the API server.
+//! A hundred tunnels one after another and a hundred at once, and their cost for the API server.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::stage::{PATIENCE, Stage};
 use crate::{HOME, Play, Tally};
 
 const COUNT: usize = 100;
-/// How many of them are there at a time where one is made after another: how long each lives must not depend on how
-/// long it takes to make them all.
+/// How many exist at a time when they are created in turn, so that the lifetime of each does not depend on
+/// how long it takes to create them all.
 const BESIDE: usize = 10;
-/// What one tunnel may cost, from create to delete.
+/// Maximum writes of one tunnel, from create to delete.
 const WRITES: usize = 10;
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
@@ -31,7 +31,7 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("100 tunnels at once", at_once(play).await);
 }
 
-/// With the usual interval of proofs.
+/// With the default interval of proofs.
 fn usual(kind: &str, number: usize, endpoint: &str) -> Value {
     let name = format!("{kind}-{number}");
     let mut object = tunnel(HOME, &name, &hostname(kind, number), HOME, endpoint);
@@ -43,7 +43,7 @@ fn hostname(kind: &str, number: usize) -> String {
     format!("{kind}-{number}.many.example.com")
 }
 
-/// Asks until the answer is 200; when it came.
+/// Sends requests until one returns 200; returns its time.
 async fn first_200(stage: &Stage, hostname: &str, every: Duration) -> Result<Instant> {
     let began = Instant::now();
     let url = format!("http://{}/", stage.listen());
@@ -54,20 +54,20 @@ async fn first_200(stage: &Stage, hostname: &str, every: Duration) -> Result<Ins
         }
         ensure!(
             began.elapsed() < PATIENCE,
-            "{hostname} does not answer within {PATIENCE:?}"
+            "{hostname} does not respond within {PATIENCE:?}"
         );
         sleep(every).await;
     }
 }
 
-/// The same moment of all of them in order: half, 99 of 100 and all took no longer.
+/// The 50th and the 99th percentile, and the maximum.
 fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration, Duration) {
     times.sort_unstable();
     let at = |share: usize| times[(times.len() * share).div_ceil(100).max(1) - 1];
     (at(50), at(99), at(100))
 }
 
-/// Deletes a tunnel once it is Ready: what its status has to say has been said.
+/// Deletes a tunnel once it is Ready, when its status is complete.
 async fn delete(api: &Api<HttpProxy>, kind: &str, number: usize) -> Result<()> {
     let name = format!("{kind}-{number}");
     let ready = |object: Option<&HttpProxy>| object.is_some_and(is_ready);
@@ -150,21 +150,21 @@ async fn at_once(play: &Play) -> Result<()> {
     writes(stage, "once", began.elapsed())
 }
 
-/// Deletes all of them, and waits until nothing is left of them.
+/// Deletes all of them, and waits until nothing is left.
 async fn remove(play: &Play, kind: &str) -> Result<()> {
     let names: Vec<_> = (0..COUNT)
         .map(|number| format!("hp/{kind}-{number}"))
         .collect();
     let mut args = vec!["delete", "-n", HOME];
     args.extend(names.iter().map(String::as_str));
-    // The last of them is Ready: what status has to say has been said.
+    // The last one is Ready, so all statuses are complete.
     play.stage
         .wait(HOME, &names[COUNT - 1], "condition=Ready")?;
     play.stage.kubectl(&args)?;
     forgotten(play, kind).await
 }
 
-/// Waits until the claims of those that were deleted are gone too.
+/// Waits until the claims of the deleted tunnels are deleted too.
 async fn forgotten(play: &Play, kind: &str) -> Result<()> {
     let kind = format!("{kind}-");
     let gone = async || {
@@ -175,7 +175,7 @@ async fn forgotten(play: &Play, kind: &str) -> Result<()> {
     Ok(())
 }
 
-/// No conflict, and few writes by tunnel. What gateways acknowledge is shared by all of them.
+/// No conflicts, and few writes per tunnel. Acknowledgments of gateways are shared by all of them.
 fn writes(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
     let all = audit::entries(stage)?;
     let of = |entry: &&Entry| entry.name.starts_with(&format!("{kind}-"));
@@ -194,7 +194,7 @@ fn writes(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
         all.iter().filter(mine).collect::<Vec<_>>()
     };
     let worst = (0..COUNT).map(writes).max_by_key(Vec::len);
-    let worst = worst.context("there are some")?;
+    let worst = worst.context("there are tunnels")?;
     let most = worst.len();
     let replicas = all
         .iter()
@@ -210,6 +210,6 @@ fn writes(stage: &Stage, kind: &str, over: Duration) -> Result<()> {
     let told = worst.iter();
     let told = told.map(|it| format!("\n          {} {}", it.at, it.told()));
     ensure!(most <= WRITES, "{most} writes:{}", told.collect::<String>());
-    all.iter().find(of).context("the audit log knows them")?;
+    all.iter().find(of).context("the audit log has them")?;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The local services that tunnels lead to: hyper servers on a thread of their own. What they do is
-//! said by the path, and nothing here knows of tunnels. (The WebSocket server is interop/python/websocket.py.)
+//! The local services behind tunnels: hyper servers on a thread of their own. The path of a request
+//! selects the response. (The WebSocket server is interop/python/websocket.py.)
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -30,7 +30,7 @@ pub(crate) struct Origin {
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
-/// Where answers wait until the test lets them go on, however slow the machine is.
+/// Responses wait here until the test releases them, however slow the machine is.
 struct Held {
     waiting: AtomicUsize,
     gate: Semaphore,
@@ -45,7 +45,7 @@ impl Held {
     }
 }
 
-/// Counted as long as it is there: a client that goes away waits no longer.
+/// Counts a waiting response; dropped when its client disconnects.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
@@ -62,12 +62,12 @@ impl Drop for Waits<'_> {
 }
 
 impl Origin {
-    /// Serves plain HTTP on a free port. `name` is in each of its answers.
+    /// Serves plain HTTP on a free port. `name` is in each response.
     pub(crate) fn start(name: &'static str) -> Result<Self> {
         Self::serve("127.0.0.1:0".parse()?, name, None)
     }
 
-    /// The same on a given port: a service that was gone is back.
+    /// The same on a given port, to restart a stopped service.
     pub(crate) fn again(port: u16, name: &'static str) -> Result<Self> {
         Self::serve(SocketAddr::from(([127, 0, 0, 1], port)), name, None)
     }
@@ -108,17 +108,17 @@ impl Origin {
         })
     }
 
-    /// How many answers wait to be let go on.
+    /// How many responses wait for their release.
     pub(crate) fn held(&self) -> usize {
         self.held.waiting.load(Ordering::SeqCst)
     }
 
-    /// Lets so many of them go on.
+    /// Releases this many of them.
     pub(crate) fn release(&self, count: usize) {
         self.held.gate.add_permits(count);
     }
 
-    /// Is gone, with every connection.
+    /// Stops, and closes every connection.
     pub(crate) fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _gone = stop.send(());
@@ -132,7 +132,7 @@ impl Drop for Origin {
     }
 }
 
-/// What every connection is answered by.
+/// The service of every connection.
 #[derive(Clone)]
 struct Service {
     name: &'static str,
@@ -173,7 +173,7 @@ where
         async move { Ok::<_, Infallible>(answer(request, &service).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    // A client that goes away is no concern of a test service.
+    // A client may disconnect at any time.
     let _ended = builder
         .serve_connection_with_upgrades(TokioIo::new(socket), service)
         .await;
@@ -213,7 +213,7 @@ fn text(text: String) -> Response<Body> {
     Response::new(Full::new(Bytes::from(text)).boxed())
 }
 
-/// Each header of the request, a line each, and what it asked for.
+/// Each header of the request on a line, and the requested path.
 fn headers(request: &Request<Incoming>, name: &str) -> Response<Body> {
     let mut lines = format!("{name}\n{} {}\n", request.method(), request.uri());
     for (name, value) in request.headers() {
@@ -244,7 +244,7 @@ fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     })
 }
 
-/// One byte that waits to be let go on.
+/// One byte that waits for its release.
 fn awaited(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::once(async move {
@@ -253,7 +253,7 @@ fn awaited(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> 
     })
 }
 
-/// Events, each of which but the first waits to be let go on.
+/// Events; each but the first waits for its release.
 fn events(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::unfold(0, move |at| {

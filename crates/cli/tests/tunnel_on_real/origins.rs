@@ -1,4 +1,4 @@
-//! Where requests go: an https origin, rewritten hosts and paths, and each way of not getting there.
+//! Requests to origins: https, rewritten hosts and paths, and each way to fail.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -12,14 +12,14 @@ use crate::stage::Stage;
 use crate::{ALONE, HOME, Play, Tally};
 
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
-    tally.note("an https origin, and the name it must have", https(play));
+    tally.note("an https origin, and its name in the certificate", https(play));
     tally.note(
         "Host and path are rewritten, matches and filters work",
         rewrite(play),
     );
-    tally.note("404, 403 and 503 are told apart", refusals(play).await);
+    tally.note("404, 403 and 503 are distinct", refusals(play).await);
     tally.note(
-        "an origin that is down is a 502, and Ready tells",
+        "an origin that is down is a 502, and Ready falls",
         down(&play.stage).await,
     );
 }
@@ -106,17 +106,17 @@ fn rewrite(play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// What the gateway itself answers, each with a word of its own.
+/// Responses of the gateway itself, each with a reason.
 async fn refusals(play: &Play) -> Result<()> {
     let stage = &play.stage;
     let ask = |hostname: &str| Curl::http(stage.listen(), hostname, "/").answer();
-    ask("nobody.example.com")?.is(404, "UnknownHost")?;
+    ask("unknown.example.com")?.is(404, "UnknownHost")?;
     let missing = "missing.example.com";
     stage.apply(&tunnel(
         HOME,
         "missing",
         missing,
-        "nobody",
+        "missing",
         "http://localhost:9",
     ))?;
     let hidden = "hidden.example.com";

@@ -1,4 +1,4 @@
-//! An iroh peer that knows an agent's public key and addresses, and is no gateway of its class.
+//! An iroh peer that has an agent's public key and addresses, but is not a gateway of its class.
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
@@ -13,10 +13,10 @@ use crate::stage::{PATIENCE, Stage};
 
 pub(crate) async fn unlisted(stage: &Stage) -> Result<()> {
     let api: Api<Connector> = Api::namespaced(stage.client().await?, HOME);
-    let status = api.get(HOME).await?.status.context("it has a status")?;
+    let status = api.get(HOME).await?.status.context("the Connector has no status")?;
     let key = status
         .connection_details
-        .context("it is registered")?
+        .context("the Connector is not registered")?
         .public_key;
     let endpoint = Endpoint::builder(presets::Minimal)
         .relay_mode(RelayMode::Disabled)
@@ -28,7 +28,7 @@ pub(crate) async fn unlisted(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// What it was told, if it got nothing.
+/// How it was rejected, if it got nothing.
 async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
     let addresses = key
         .addresses
@@ -42,7 +42,7 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
     let address = EndpointAddr::from_parts(key.id.parse()?, addresses);
     let connection = match timeout(PATIENCE, endpoint.connect(address, ALPN)).await? {
         Ok(connection) => connection,
-        Err(error) => return Ok(format!("refused at the handshake: {error}")),
+        Err(error) => return Ok(format!("rejected at the handshake: {error}")),
     };
     let sent = ask(&connection).await;
     if let Ok(answer) = sent {
@@ -56,7 +56,7 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
     }
 }
 
-/// Asks for the origin as a gateway would.
+/// Sends a request to the origin as a gateway would.
 async fn ask(connection: &Connection) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = StreamRequest::Dial {

@@ -1,4 +1,4 @@
-//! The Gateway API without an HTTPProxy: a Gateway and an HTTPRoute of one's own, and what they cannot reach.
+//! The Gateway API without an HTTPProxy: a Gateway and an HTTPRoute of a user, and what they cannot reach.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{HOME, Play, Tally};
 pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("an HTTPRoute leads to a Connector", connector(play).await);
     tally.note(
-        "an EndpointSlice leads nowhere inside",
+        "an EndpointSlice cannot lead inside",
         inside(&play.stage).await,
     );
 }
@@ -45,7 +45,7 @@ async fn connector(play: &Play) -> Result<()> {
     ask()?.is(404, "UnknownHost")
 }
 
-/// The API server lets nobody write a loopback address into a slice; a name it does not look at.
+/// The API server rejects a loopback address in a slice, but does not resolve names.
 async fn inside(stage: &Stage) -> Result<()> {
     if stage.hosts.is_none() {
         println!("        !! no mount namespace: NOT tried");

@@ -1,5 +1,5 @@
-//! Fifty requests a second beside a test, and a watch of Ready: whether the one was ever true while the
-//! other failed.
+//! Fifty requests per second during a test, and a watch of Ready: was it ever True while requests
+//! failed?
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -17,11 +17,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use crate::stage::PATIENCE;
 
 const EVERY: Duration = Duration::from_millis(20);
-/// How long an answer is waited for: one that comes late on a busy machine was not dropped.
+/// Time limit of a response: a late one on a busy machine was not dropped.
 const ANSWER: Duration = Duration::from_secs(10);
-/// The interval of proofs that tunnels of these tests have.
+/// The interval of proofs in these tests.
 const PROOF: Duration = Duration::from_secs(4);
-/// How many of them a slow machine is given before it is a failure. Virtual time holds tunnels to one.
+/// How many intervals a slow machine gets before it is a failure. In virtual time it is one.
 const GIVEN: u32 = 3;
 
 #[derive(Clone, Debug)]
@@ -34,18 +34,18 @@ struct Request {
 #[derive(Default)]
 struct Seen {
     requests: Vec<Request>,
-    /// When Ready was seen to become what.
+    /// Changes of Ready, with their time.
     ready: Vec<(Instant, bool)>,
     faults: Vec<Instant>,
 }
 
-/// What a prober looks at.
+/// The target of a prober.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) hostname: String,
-    /// Public listeners, asked in turn.
+    /// Public listeners, used in turn.
     pub(crate) listeners: Vec<String>,
 }
 
@@ -56,14 +56,14 @@ pub(crate) struct Prober {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it has seen.
+/// The result.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) requests: usize,
     pub(crate) failures: usize,
-    /// How many failed while Ready was true, later than one interval of proofs after a fault.
+    /// How many requests failed while Ready was True, later than one interval of proofs after a fault.
     overlap: usize,
-    /// Those of them that no slow machine excuses.
+    /// Those that even a slow machine does not excuse.
     wrong: Vec<String>,
 }
 
@@ -92,16 +92,16 @@ impl Prober {
         })
     }
 
-    /// Something was broken on purpose just now.
+    /// Records that the test broke something now.
     pub(crate) fn fault(&self) {
         self.lock().faults.push(Instant::now());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nobody panics while holding it")
+        self.seen.lock().expect("no panic while holding the lock")
     }
 
-    /// Waits until requests that began after `since` succeed, ten in a row; when the first of them was answered.
+    /// Waits until ten requests in a row succeed that began after `since`; returns when the first one was answered.
     pub(crate) async fn works_again(&self, since: Instant) -> Result<Duration> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
@@ -136,7 +136,7 @@ impl Prober {
         failure.unwrap_or_default()
     }
 
-    /// When Ready was first seen to be `ready` after `since`.
+    /// When Ready first became `ready` after `since`.
     pub(crate) async fn became(&self, ready: bool, since: Instant) -> Result<Duration> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -157,7 +157,7 @@ impl Prober {
         }
     }
 
-    /// Ends it, prints what it saw, and fails if Ready was true while requests failed.
+    /// Stops it, prints the result, and fails if Ready was True while requests failed.
     pub(crate) fn finish(mut self) -> Result<Verdict> {
         if let Some(stop) = self.stop.take() {
             let _ended = stop.send(());
@@ -179,7 +179,7 @@ impl Prober {
     }
 }
 
-/// A failed request counts if Ready was True from its begin to its end, and no fault excuses it.
+/// A failed request counts if Ready was True from its start to its end, and no fault excuses it.
 fn judge(seen: &Seen) -> Verdict {
     let failed: Vec<_> = seen
         .requests
@@ -222,7 +222,7 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
     let client = reqwest::Client::builder()
         .no_proxy()
         .build()
-        .expect("a client can be made");
+        .expect("a client can be built");
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut running = JoinSet::new();
@@ -230,7 +230,7 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
     loop {
         tokio::select! { biased;
             Some(Ok(request)) = running.join_next() => {
-                seen.lock().expect("nobody panics while holding it").requests.push(request);
+                seen.lock().expect("no panic while holding the lock").requests.push(request);
             }
             _ = ticks.tick() => {
                 turn += 1;
@@ -256,7 +256,7 @@ async fn one(request: reqwest::RequestBuilder) -> Request {
         Ok(Ok((status, _))) if status == 200 => None,
         Ok(Ok((status, headers))) => Some(format!("{status} {:?}", headers.get("x-aplomb-reason"))),
         Ok(Err(error)) => Some(format!("{error:?}")),
-        Err(_) => Some("no answer".to_owned()),
+        Err(_) => Some("no response".to_owned()),
     };
     Request {
         began,
@@ -277,7 +277,7 @@ async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>
             Ok(Event::Delete(_)) => false,
             _ => continue,
         };
-        let mut seen = seen.lock().expect("nobody panics while holding it");
+        let mut seen = seen.lock().expect("no panic while holding the lock");
         if seen.ready.last().map(|(_, was)| *was) != Some(ready) {
             seen.ready.push((Instant::now(), ready));
         }
@@ -285,7 +285,7 @@ async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>
     Ok(())
 }
 
-/// Ready, as it is now.
+/// Whether Ready is True.
 pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let generation = proxy.metadata.generation;
     let status = proxy.status.as_ref();

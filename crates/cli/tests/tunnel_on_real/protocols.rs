@@ -1,4 +1,4 @@
-//! HTTP/1.1, HTTP/2, WebSocket, events, large bodies: all by stock programs.
+//! HTTP/1.1, HTTP/2, WebSocket, events and large bodies, with stock programs.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -18,7 +18,7 @@ pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
     tally.note("a tunnel for the protocols", set(play));
     tally.note("HTTP/1.1 and HTTP/2", versions(play));
     tally.note("headers, status and trailers pass", heads(play));
-    tally.note("server-sent events come as they are sent", events(play));
+    tally.note("server-sent events arrive at once", events(play));
     tally.note("WebSocket by a stock client", websocket(play));
     tally.note("1 GiB up and down in constant memory", large(play));
     let _gone = play.stage.kubectl(&["delete", "hp", "-n", HOME, "app"]);
@@ -54,7 +54,7 @@ fn heads(play: &Play) -> Result<()> {
     ensure!(body.contains("DELETE /headers/a%20b?q=1"), "{body}");
     ensure!(
         body.contains("x-forwarded-"),
-        "who asked is not told: {body}"
+        "the client's address is missing: {body}"
     );
     for code in [201, 301, 404, 500, 503] {
         let answer = curl(play, &format!("/status/{code}")).answer()?;
@@ -62,11 +62,11 @@ fn heads(play: &Play) -> Result<()> {
         let ours = answer.header("x-aplomb-reason");
         ensure!(
             ours.is_empty(),
-            "the origin said it, not the gateway: {answer:?}"
+            "the response must be the origin's: {answer:?}"
         );
     }
     for flag in ["--http1.1", "--http2-prior-knowledge"] {
-        // Among the headers it has received, -D shows those that came last.
+        // -D prints the headers with trailers, the last received ones at the end.
         let asked = curl(play, "/trailers").with(&[flag, "-H", "TE: trailers", "-D", "-"]);
         let told = asked.command().output()?;
         let told = String::from_utf8_lossy(&told.stdout).to_lowercase();
@@ -76,7 +76,7 @@ fn heads(play: &Play) -> Result<()> {
 }
 
 fn events(play: &Play) -> Result<()> {
-    // The next one is sent when the one before is here; one that is kept back ends this after a minute.
+    // Each event is sent after the previous one has arrived; a delayed one ends this after a minute.
     let mut child = curl(play, "/events/6")
         .with(&["-N", "--max-time", "60"])
         .command()
@@ -98,7 +98,7 @@ fn events(play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// A child that is ended with the test.
+/// A child process that ends with the test.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -182,7 +182,7 @@ fn download(play: &Play) -> Result<()> {
     let size = String::from_utf8_lossy(&output.stdout);
     ensure!(
         output.status.success() && size == GIB.to_string(),
-        "{size} bytes came: {output:?}"
+        "{size} bytes arrived: {output:?}"
     );
     Ok(())
 }

@@ -9,7 +9,7 @@ use kube::Api;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::rival::{Answer, RIVAL};
+use crate::rival::{Answer, RIVAL as OTHER_WRITER};
 use crate::stage::{DemoStage, NAMESPACE, by_hand, proxy, ready};
 use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
 use crate::usual::BaselineQueue;
@@ -51,7 +51,7 @@ pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryRe
     let made = proxy(STORM, &stage.tunnels.shop)?;
     proxies.create(&by_hand(), &made).await?;
     let what =
-        format!("httpproxy/{STORM} is created; {RIVAL} writes it too, always just before");
+        format!("httpproxy/{STORM} is created; {OTHER_WRITER} writes it too, always just before");
     teller.event(Duration::ZERO, &what);
     eye.until(PATIENCE, "Ready", ready).await?;
     let ready = began.elapsed();
@@ -68,7 +68,7 @@ fn counted(stage: &DemoStage) -> u64 {
         .office
         .telemetry
         .writes
-        .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL)
+        .conflicts("HTTPProxy", "aplomb-tunnel", OTHER_WRITER)
 }
 
 /// The conflicts and the first write after them; `None` if no write succeeded.
@@ -92,7 +92,7 @@ fn tell(teller: &Narrator, seen: &Seen) {
         let many = seen.conflicts.len();
         teller.event(
             *last,
-            &format!("conflict {many}, the last; {RIVAL} was first"),
+            &format!("conflict {many}, the last; {OTHER_WRITER} was first"),
         );
     }
     teller.event(seen.landed, "a write succeeds");
@@ -109,8 +109,8 @@ fn judge(seen: &Seen) -> StoryResult {
     let named = usize::try_from(seen.counted).is_ok_and(|counted| counted >= many);
     let stormy = many >= usize::try_from(TIMES).unwrap_or(usize::MAX);
     let won = match named {
-        true => format!("all won by {RIVAL}"),
-        false => format!("only {} of them attributed to {RIVAL}", seen.counted),
+        true => format!("all won by {OTHER_WRITER}"),
+        false => format!("only {} of them attributed to {OTHER_WRITER}", seen.counted),
     };
     let figure = format!(
         "{many} conflicts, {won}; the next write succeeded {:.3} s after the last",
@@ -118,7 +118,7 @@ fn judge(seen: &Seen) -> StoryResult {
     );
     let numbers = json!({
         "conflicts": many,
-        "winner": RIVAL,
+        "winner": OTHER_WRITER,
         "gapSeconds": gap.as_secs_f64(),
         "readySeconds": seen.ready.as_secs_f64(),
     });
