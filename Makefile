@@ -1,4 +1,4 @@
-# The only entry point. `make help` lists the words.
+# The entry point for all tasks. `make help` lists them.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -11,21 +11,21 @@ SEED ?= 7
 N ?= 1000
 
 .PHONY: help
-help: ## This list
+help: ## Print this list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## The aplomb binary, optimised, in target/release
+build: ## Build the optimized aplomb binary in target/release
 	$(CARGO) build --release --locked -p aplomb-cli
 
 .PHONY: static
-static: ## The aplomb binary that needs no library, checked by ldd and in an empty root (10 minutes; PROFILE=dev is quicker)
+static: ## Build a static aplomb binary, checked with ldd and in an empty root (10 minutes; PROFILE=dev is quicker)
 	@tools/make/static
 
 .PHONY: demo
-demo: ## Everything on this machine, and five stories played on it (Rust, a C compiler and make are enough)
+demo: ## Start everything in one process and play five stories (needs Rust, a C compiler and make)
 	@tools/make/need cargo cc
-	@echo "make: builds aplomb (a few minutes the first time), then runs \`aplomb demo\`"
+	@echo "make: building aplomb (a few minutes the first time), then running \`aplomb demo\`"
 	$(CARGO) run --locked -p aplomb-cli -- demo
 
 .PHONY: test
@@ -33,7 +33,7 @@ test: ## Everything that must pass, on the box and on a real kube-apiserver
 	@tools/make/test
 
 .PHONY: lint
-lint: ## Format, clippy, documentation, dependency rules
+lint: ## Check format, clippy, documentation and dependency rules
 	@tools/make/need cargo cc
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -42,54 +42,54 @@ lint: ## Format, clippy, documentation, dependency rules
 	@tools/make/deny check bans licenses sources
 
 .PHONY: runtime
-runtime: controlplane ## What the runtime promises, on the box and on a real kube-apiserver, with figures
+runtime: controlplane ## Test the promises of the runtime on the box and on a real kube-apiserver, with figures
 	$(CARGO) test --locked -q -p aplomb --test acceptance -- --nocapture --include-ignored --test-threads 1
 
 .PHONY: alerts
-alerts: ## Every alert under promtool: it fires, and it stays quiet
+alerts: ## Test every alert with promtool: when it fires, and when it does not
 	@tools/make/alerts
 
 .PHONY: charts
-charts: ## The plain manifests of deploy/ and the definitions of charts/aplomb-crds anew, from the chart and `aplomb crds`
+charts: ## Regenerate the manifests of deploy/ and the CRDs of charts/aplomb-crds from the chart and `aplomb crds`
 	@tools/make/charts
 
 .PHONY: gateway-api
-gateway-api: ## The Gateway API's definitions and types anew, from the module that is pinned (needs Go)
+gateway-api: ## Regenerate the CRDs and types of the Gateway API from the pinned module (needs Go)
 	@tools/make/gateway-api
 
 .PHONY: egress
-egress: ## What the egress operator promises, in virtual time, with figures
+egress: ## Test the promises of the egress operator in virtual time, with figures
 	$(CARGO) test --locked -q -p aplomb-egress-operator --test acceptance -- --nocapture --test-threads 1
 
 .PHONY: coder
-coder: controlplane ## What the Coder operator promises, in virtual time and on a real kube-apiserver, with figures
+coder: controlplane ## Test the promises of the Coder operator in virtual time and on a real kube-apiserver, with figures
 	$(CARGO) test --locked -q -p aplomb-coder-operator --test acceptance -- --nocapture --test-threads 1
 	$(CARGO) test --locked -q --workspace --test coder_on_real
 
 .PHONY: tunnel
-tunnel: controlplane ## Tunnels end to end on a real kube-apiserver: processes, iroh, curl; with figures (ACTS="many gateways")
+tunnel: controlplane ## Test tunnels end to end on a real kube-apiserver, with figures (ACTS="many gateways": only those)
 	$(CARGO) test --locked -q --workspace --test tunnel_on_real -- $(ACTS)
 
 .PHONY: chart
-chart: controlplane ## The charts on a real kube-apiserver: variants, rights, an upgrade with live objects, what is left
+chart: controlplane ## Test the charts on a real kube-apiserver: variants, rights, upgrade with live objects, uninstall
 	$(CARGO) test --locked -q --workspace --test chart_on_real
 
 .PHONY: browser
-browser: ## The page in headless Chromium: green when requests come through, never before, ten times
+browser: ## Test the page in headless Chromium, ten times: green only if requests succeed
 	@tools/make/need cargo cc chromium
 	$(CARGO) test --locked -q --workspace --test browser
 
 .PHONY: screenshots
-screenshots: ## Pictures of the page for the documentation: light, dark, phone
+screenshots: ## Take screenshots of the page for the documentation: light, dark, phone
 	@tools/make/screenshots
 
 .PHONY: bench-tunnel
-bench-tunnel: ## Requests through a tunnel beside direct, a plain proxy, rathole and bore in the same run
+bench-tunnel: ## Compare requests through a tunnel with direct ones, a plain proxy, rathole and bore
 	@tools/make/need cargo cc
 	APLOMB_PEERS="$$(tools/make/peers)" $(CARGO) bench --locked -q -p aplomb-cli --bench tunnel
 
 .PHONY: advisories
-advisories: ## Known vulnerabilities in dependencies (needs an outside database)
+advisories: ## Check dependencies for known vulnerabilities (downloads a database)
 	@tools/make/deny check advisories
 
 .PHONY: controlplane
@@ -98,42 +98,42 @@ controlplane: ## Build etcd, kube-apiserver, kube-controller-manager, kubectl an
 	$(CARGO) run --locked -q -p aplomb-controlplane --bin controlplane -- build
 
 .PHONY: conformance
-conformance: controlplane ## One suite on the box and on the real server, answers compared
+conformance: controlplane ## Run one suite on the box and on a real server, and compare the responses
 	$(CARGO) run --locked -q -p aplomb-conformance --bin conformance -- --server both --report target/conformance.json
 
 .PHONY: e2e
-e2e: controlplane ## Kubernetes' own end-to-end suite, the specs without nodes, on the box and on the real server, JSON and protobuf (10 minutes, 14 more to build it once)
+e2e: controlplane ## Run Kubernetes' end-to-end specs without nodes on the box and on a real server (10 minutes, 14 more to build it once)
 	$(CARGO) run --locked -q -p aplomb-conformance --bin e2e
 
 .PHONY: kubectl
-kubectl: controlplane ## Scripts of stock kubectl and helm on both servers, outputs compared (SCRIPTS="edit get": only those)
+kubectl: controlplane ## Run kubectl and helm scripts on both servers, and compare the outputs (SCRIPTS="edit get": only those)
 	$(CARGO) run --locked -q -p aplomb-conformance --bin kubectl -- $(SCRIPTS)
 
 .PHONY: test-cmd
-test-cmd: ## Kubernetes' own tests of kubectl on the box, with the stock controller manager beside it (WHAT="pod wait": only those)
+test-cmd: ## Run Kubernetes' own kubectl tests on the box with the stock controller manager (WHAT="pod wait": only those)
 	@tools/make/test-cmd $(WHAT)
 
 .PHONY: differential
-differential: controlplane ## OPS=10000 random operations on both servers (SEED=7), answers compared
+differential: controlplane ## Run OPS=10000 random operations on both servers (SEED=7), and compare the responses
 	$(CARGO) run --locked -q -p aplomb-conformance --bin differential -- --ops $(OPS) --seed $(SEED) --report target/differential.json
 
 .PHONY: seeds
-seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
+seeds: ## Run N=1000 seeds twice each, and compare the traces byte by byte
 	$(CARGO) run --release --locked -q -p aplomb-apiserver --example seeds -- --n $(N)
 
 .PHONY: kills
-kills: ## N=1000 kills of `aplomb box --data-dir` at random moments under write load (10 minutes)
+kills: ## Kill `aplomb box --data-dir` N=1000 times at random moments under write load (10 minutes)
 	@tools/make/need cargo cc
 	@tools/make/kills $(N)
 
 .PHONY: watchers
-watchers: ## 1,000 watchers at 200 writes a second, on the box and on a real kube-apiserver
+watchers: ## Run 1,000 watchers at 200 writes per second on the box and on a real kube-apiserver
 	@tools/make/watchers
 
 .PHONY: bench
-bench: ## Figures of this machine, as ratios against a peer in the same run
+bench: ## Measure this machine, as ratios to a peer in the same run
 	@tools/make/bench
 
 .PHONY: proof
-proof: ## The long runs: one line per claim with its figure
+proof: ## Run the long tests and print one line per claim with its figure
 	@tools/make/proof
