@@ -22,21 +22,29 @@ build: ## The aplomb binary, optimised, in target/release
 static: ## The aplomb binary that needs no library, checked by ldd and in an empty root (10 minutes; PROFILE=dev is quicker)
 	@tools/make/static
 
+# The whole workspace is selected, so that `make test` finds the same crates compiled with the same features.
 .PHONY: demo
 demo: ## Everything on this machine, and five stories played on it (Rust, a C compiler and make are enough)
 	@tools/make/need cargo cc
 	@echo "make: builds aplomb (a few minutes the first time), then runs \`aplomb demo\`"
-	$(CARGO) run --locked -p aplomb-cli -- demo
+	@tools/make/dependencies restore
+	$(CARGO) build --locked --workspace --bin aplomb
+	@$${CARGO_TARGET_DIR:-target}/debug/aplomb demo
 
 .PHONY: test
 test: ## Everything that must pass, on the box and on a real kube-apiserver
 	@tools/make/test
 
+.PHONY: check
+check: ## Format, clippy and tests of what changed since main (3 minutes after a change of one operator)
+	@tools/make/check
+
 .PHONY: lint
 lint: ## Format, clippy, documentation, dependency rules
 	@tools/make/need cargo cc
+	@tools/make/dependencies restore
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked --message-format=json-render-diagnostics -- -D warnings | tools/make/dependencies save > /dev/null
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked -q
 	$(CARGO) package --locked -q --allow-dirty --no-verify -p aplomb
 	@tools/make/deny check bans licenses sources
@@ -119,7 +127,7 @@ differential: controlplane ## OPS=10000 random operations on both servers (SEED=
 
 .PHONY: seeds
 seeds: ## N=1000 seeds, each run twice, traces compared byte by byte
-	$(CARGO) run --release --locked -q -p aplomb-apiserver --example seeds -- --n $(N)
+	$(CARGO) run --release --locked -q -p aplomb-simulation --example seeds -- --n $(N)
 
 .PHONY: kills
 kills: ## N=1000 kills of `aplomb box --data-dir` at random moments under write load (10 minutes)

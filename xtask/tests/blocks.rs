@@ -3,10 +3,10 @@
 //! `tools/make/docs` and `tools/make/readme` run them; this holds pages to a form that those understand.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
-/// What fences may be of. Commands are `sh` and nothing else, or nobody would run them.
+use xtask::source::{SourceFile, load};
+
+/// What fences may be of. Commands are `sh` and nothing else, or nothing would run them.
 const LANGUAGES: [&str; 8] = [
     "sh",
     "rust",
@@ -28,21 +28,6 @@ struct Block {
     language: String,
     text: String,
     reason: Option<String>,
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn pages(folder: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            pages(&path, all);
-        } else if path.extension().is_some_and(|it| it == "md") {
-            all.push(path);
-        }
-    }
 }
 
 /// The blocks of a page; one that is never closed is a panic.
@@ -76,19 +61,20 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
     found
 }
 
+fn repository() -> Vec<SourceFile> {
+    load(&xtask::root()).expect("the repository")
+}
+
 fn all() -> Vec<Block> {
-    let root = root();
-    let mut paths = vec![
-        root.join("README.md"),
-        root.join("crates/runtime/README.md"),
-    ];
-    pages(&root.join("docs"), &mut paths);
-    let of = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("readable");
-        let name = path.strip_prefix(&root).expect("in the checkout");
-        blocks(&name.to_string_lossy(), &text)
+    let is_page = |file: &&SourceFile| {
+        let page = ["README.md", "crates/runtime/README.md"].contains(&&*file.path);
+        page || file.path.starts_with("docs/") && file.path.ends_with(".md")
     };
-    paths.into_iter().flat_map(of).collect()
+    let files = repository();
+    let pages = files.iter().filter(is_page);
+    pages
+        .flat_map(|page| blocks(&page.path, &page.text))
+        .collect()
 }
 
 /// What a reader would have to replace before the command means anything.
@@ -114,7 +100,7 @@ fn every_fence_says_what_it_holds() {
         let known = LANGUAGES.contains(&&*block.language);
         assert!(
             known,
-            "{}: {:?} is no language",
+            "{}: {:?} is not a language",
             block.place, block.language
         );
     }
@@ -130,7 +116,7 @@ fn every_command_block_runs_or_says_why_not() {
         match &block.reason {
             Some(reason) => assert!(
                 reason.split(' ').count() > 1,
-                "{place}: {reason:?} is no reason"
+                "{place}: {reason:?} is not a reason"
             ),
             None => {
                 let open = placeholders(&block.text);
@@ -154,17 +140,6 @@ fn a_page_that_could_not_be_typed_is_seen() {
     assert!(placeholders(typed).is_empty(), "{:?}", placeholders(typed));
 }
 
-fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, all);
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            all.push(path);
-        }
-    }
-}
-
 /// The lines of a source file or a block, without what makes them documentation.
 fn lines(text: &str) -> BTreeSet<&str> {
     let bare = text.lines().map(|line| {
@@ -179,16 +154,13 @@ fn lines(text: &str) -> BTreeSet<&str> {
 /// Documentation quotes: what is compiled and tested elsewhere cannot rot here.
 #[test]
 fn every_rust_block_stands_in_a_file_that_is_compiled() {
-    let mut paths = Vec::new();
-    sources(&root().join("crates"), &mut paths);
-    let texts: Vec<String> = paths
-        .iter()
-        .map(|path| fs::read_to_string(path).expect("readable"))
-        .collect();
-    let files: Vec<BTreeSet<&str>> = texts.iter().map(|text| lines(text)).collect();
+    let all_files = repository();
+    let sources = all_files.iter().filter(|file| file.is_rust());
+    let files: Vec<BTreeSet<&str>> = sources.map(|file| lines(&file.text)).collect();
     let blocks = all();
-    // The crate's own page is compiled as a whole.
-    let quoted = |it: &&Block| it.language == "rust" && !it.place.starts_with("crates/");
+    // A crate's own page is compiled as a whole.
+    let own = |place: &str| place.starts_with("crates/") || place.starts_with("testbed/");
+    let quoted = |it: &&Block| it.language == "rust" && !own(&it.place);
     for block in blocks.iter().filter(quoted) {
         let wanted = lines(&block.text);
         let found = files.iter().any(|file| wanted.is_subset(file));

@@ -1,10 +1,9 @@
 //! What installs the operators: the charts, their documentation, the dashboard and the image belong together.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use xtask::{quoted, read, root};
 
 const DASHBOARD: &str = "dashboards/aplomb.json";
 /// What metrics of ours begin with; those of the runtime that follow others' names too.
@@ -17,28 +16,6 @@ const PREFIXES: [&str; 5] = [
 ];
 /// What an exposition adds to the name of a metric.
 const SUFFIXES: [&str; 4] = ["_total", "_bucket", "_sum", "_count"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn read(path: impl AsRef<Path>) -> String {
-    let path = root().join(path);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// Everything that stands in quotes in the sources of a folder.
-fn quoted(folder: &Path, found: &mut BTreeSet<String>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            quoted(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let text = fs::read_to_string(&path).expect("a file");
-            found.extend(text.split('"').skip(1).step_by(2).map(str::to_owned));
-        }
-    }
-}
 
 /// Every query of the dashboard.
 fn queries(value: &Value, found: &mut Vec<String>) {
@@ -64,10 +41,7 @@ fn metrics(query: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn every_metric_of_the_dashboard_is_registered() {
-    let mut known = BTreeSet::new();
-    for name in ["aplomb", "coder", "egress", "gateway", "tunnel"] {
-        quoted(&root().join("crates").join(name).join("src"), &mut known);
-    }
+    let known = quoted();
     let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).expect("JSON");
     let mut found = Vec::new();
     queries(&dashboard, &mut found);
@@ -81,7 +55,7 @@ fn every_metric_of_the_dashboard_is_registered() {
             let short = PREFIXES.iter().find_map(|prefix| bare.strip_prefix(prefix));
             let there = [Some(bare), short].into_iter().flatten();
             let there = there.chain([name]).any(|name| known.contains(name));
-            assert!(there, "{name} is no metric: {query}");
+            assert!(there, "{name} is not a metric: {query}");
         }
     }
 }
@@ -102,14 +76,14 @@ fn leaves(text: &str) -> Vec<String> {
         path.push((depth, key.to_owned()));
         let names: Vec<&str> = path.iter().map(|(_, name)| name.as_str()).collect();
         let name = names.join(".");
-        // A parent is no leaf once it has a child.
+        // A parent is not a leaf once it has a child.
         all.retain(|known| !name.starts_with(&format!("{known}.")));
         all.push(name);
     }
     all
 }
 
-/// Requests and limits are told of together.
+/// Requests and limits are documented together.
 fn whole(leaf: String) -> String {
     match leaf.split_once(".resources.") {
         Some((owner, _)) => format!("{owner}.resources"),

@@ -1,22 +1,21 @@
 //! The words that people see in conditions and responses are explained, each of them, and so is every field
 //! of Coder's kinds.
 
-use std::fs;
-use std::path::Path;
+use xtask::read;
+use xtask::source::{SourceFile, load};
 
-/// Where words of Coder's kinds are declared.
-const CODER: &str = "crates/api/src/coder/words.rs";
 /// The definitions of Coder's kinds, as they are installed.
 const DEFINITIONS: &str = "deploy/coder/00-crds.yaml";
-/// Where words of tunnels are declared.
-const SOURCES: [&str; 2] = [
-    "crates/api/src/tunnel/words.rs",
-    "crates/tunnel-gateway/src/reason.rs",
-];
-
-fn read(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+/// The sources below any of `folders`, tests apart.
+fn sources(folders: &[&str]) -> String {
+    let files = load(&xtask::root()).expect("the repository");
+    let ours = |file: &&SourceFile| folders.iter().any(|folder| file.path.starts_with(folder));
+    let mut text = String::new();
+    for file in files.iter().filter(ours) {
+        let lines = file.production(&file.uncommented);
+        text.extend(lines.flat_map(|(_, line)| [line, "\n"]));
+    }
+    text
 }
 
 /// The constants that are one capitalised word, as conditions and reasons are.
@@ -33,54 +32,40 @@ fn declared(source: &str) -> Vec<String> {
 fn explained(page: &str, words: &[String]) {
     let text = read(page);
     for word in words {
-        let told = text.contains(&format!("`{word}`"));
-        assert!(told, "{page} does not tell of {word}");
+        let named = text.contains(&format!("`{word}`"));
+        assert!(named, "{page} does not name {word}");
     }
 }
 
 #[test]
 fn every_condition_and_reason_of_tunnels_is_explained() {
-    let words: Vec<String> = SOURCES
-        .into_iter()
-        .flat_map(|it| declared(&read(it)))
-        .collect();
+    let words = declared(&sources(&[
+        "crates/api/src/tunnel",
+        "crates/tunnel-gateway/src",
+    ]));
     assert!(words.len() > 40, "{words:?}");
     explained("docs/tunnel.md", &words);
 }
 
 #[test]
 fn every_condition_and_reason_of_coder_is_explained() {
-    let words = declared(&read(CODER));
+    let words = declared(&sources(&["crates/api/src/coder"]));
     assert!(words.len() > 40, "{words:?}");
     explained("docs/coder.md", &words);
 }
 
-/// The reasons of the Events that a file tells.
+/// The reasons of the Events that a source publishes.
 fn events(source: &str) -> Vec<String> {
-    let after = |call: &'static str| source.split(call).skip(1);
-    let notes = after("Note::normal(").chain(after("Note::warning("));
+    let notes = ["Note::normal(", "Note::warning("];
+    let notes = notes.iter().flat_map(|call| source.split(*call).skip(1));
     let reasons = notes.filter_map(|rest| rest.trim_start().strip_prefix('"'));
     let reasons = reasons.filter_map(|rest| rest.split('"').next());
     reasons.map(str::to_owned).collect()
 }
 
-fn sources(folder: &Path, all: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, all);
-        } else {
-            all.push(fs::read_to_string(&path).expect("readable"));
-        }
-    }
-}
-
 #[test]
 fn every_event_of_coder_is_explained() {
-    let mut all = Vec::new();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    sources(&root.join("crates/coder-operator/src"), &mut all);
-    let found: Vec<String> = all.iter().flat_map(|text| events(text)).collect();
+    let found = events(&sources(&["crates/coder-operator/src"]));
     assert!(found.iter().any(|it| it == "KeyOrphaned"), "{found:?}");
     explained("docs/coder.md", &found);
 }

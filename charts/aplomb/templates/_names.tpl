@@ -1,4 +1,4 @@
-{{- /* Names and labels. Names are fixed, not made from the release's: one cluster has one of each operator. */ -}}
+{{- /* Names and labels. Names do not depend on the release, because a cluster has one of each operator. */ -}}
 
 {{- define "aplomb.image" -}}
 {{- if not .Values.image.repository -}}
@@ -11,12 +11,12 @@
 {{- end -}}
 {{- end }}
 
-{{- /* What selects pods: it can never change, so there is no version in it. */ -}}
+{{- /* Selector labels. They can never change, so they contain no version. */ -}}
 {{- define "aplomb.selector" -}}
 app.kubernetes.io/name: {{ .name }}
 {{- end }}
 
-{{- /* What pods carry: no chart's version, or an upgrade of labels alone would restart them. */ -}}
+{{- /* Pod labels, without the chart version: otherwise an upgrade that changes only labels would restart pods. */ -}}
 {{- define "aplomb.podLabels" -}}
 app.kubernetes.io/name: {{ .name }}
 app.kubernetes.io/part-of: aplomb
@@ -31,7 +31,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
 {{- end }}
 
-{{- /* metadata of an object without a namespace: root, name, and object where that is another. */ -}}
+{{- /* metadata of a cluster-scoped object: root, name, and object if its name differs. */ -}}
 {{- define "aplomb.clusterMetadata" -}}
 metadata:
   name: {{ .object | default .name }}
@@ -39,7 +39,7 @@ metadata:
     {{- include "aplomb.labels" . | nindent 4 }}
 {{- end }}
 
-{{- /* The same with one: the release's, or another. */ -}}
+{{- /* The same with a namespace: the release's, or another. */ -}}
 {{- define "aplomb.metadata" -}}
 metadata:
   name: {{ .object | default .name }}
@@ -57,7 +57,7 @@ kind: ServiceAccount
 {{ include "aplomb.metadata" . }}
 {{- end }}
 
-{{- /* Who is given a role of this name: root, name, kind of the role, object where the role's name is another. */ -}}
+{{- /* The roleRef and subjects of a binding: root, name, kind of the role, object if the role's name differs. */ -}}
 {{- define "aplomb.bound" -}}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
@@ -83,7 +83,7 @@ kind: RoleBinding
 {{ include "aplomb.bound" (merge (dict "kind" "Role") .) }}
 {{- end }}
 
-{{- /* The components that are on, with what each is called, as a list under `all`. */ -}}
+{{- /* The enabled components with their names, as a list under `all`. */ -}}
 {{- define "aplomb.components" -}}
 all:
   {{- range $word := list "coder" "egress" "tunnel" }}

@@ -1,4 +1,4 @@
-{{- /* What pods of every component have in common. */ -}}
+{{- /* Parts of the pods of every component. */ -}}
 
 {{- define "aplomb.pullSecrets" -}}
 {{- with .Values.imagePullSecrets }}
@@ -26,9 +26,9 @@ securityContext:
     drop: [ALL]
 {{- end }}
 
-{{- /* Half a minute on a dead node, not five. */ -}}
+{{- /* Evicted from a dead node after half a minute instead of five. */ -}}
 {{- define "aplomb.tolerations" -}}
-# Half a minute on a dead node, not five.
+# Evicted from a dead node after half a minute instead of five.
 tolerations:
   - key: node.kubernetes.io/not-ready
     operator: Exists
@@ -40,7 +40,7 @@ tolerations:
     tolerationSeconds: 30
 {{- end }}
 
-{{- /* Rather on another node than the others of the same revision. */ -}}
+{{- /* Prefer another node than the other replicas of the same revision. */ -}}
 {{- define "aplomb.apart" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
@@ -50,7 +50,7 @@ podAntiAffinity:
         labelSelector:
           matchLabels:
             {{- include "aplomb.selector" . | nindent 12 }}
-        # Or a rolling update would look crowded.
+        # Otherwise replicas of the old revision would count during a rolling update.
         matchLabelKeys: [pod-template-hash]
 {{- end }}
 
@@ -96,7 +96,7 @@ spec:
       nodeSelector:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      # More than the operator takes to finish what it began and to give its lease back.
+      # Longer than the operator needs to finish its work and release its lease.
       terminationGracePeriodSeconds: 30
       affinity:
         {{- .affinity | default (include "aplomb.apart" .) | nindent 8 }}
@@ -104,7 +104,7 @@ spec:
       {{- include "aplomb.podSecurity" . | nindent 6 }}
       containers:
         - name: operator
-          # Built from deploy/Dockerfile; the name it was pushed under.
+          # Built from deploy/Dockerfile, with the name it was pushed as.
           image: {{ include "aplomb.image" .root }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [run, {{ .word }}]
@@ -129,13 +129,13 @@ spec:
               port: admin
             initialDelaySeconds: 15
             periodSeconds: 20
-          # Caches are warm on a standby too: it is ready to take over.
+          # A standby is ready too: its caches are synced, so it can take over.
           readinessProbe:
             httpGet:
               path: /readyz
               port: admin
             periodSeconds: 5
-          # Filling the caches of a large cluster takes its time, up to 120 s.
+          # Syncing the caches of a large cluster takes up to 120 s.
           startupProbe:
             httpGet:
               path: /readyz

@@ -1,5 +1,6 @@
-//! Coder's provisioners and workspace proxies: what a person asks for, and what the operator has done.
+//! Coder's provisioners and workspace proxies: the specs that users write, and the status of each.
 
+mod constants;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
@@ -11,15 +12,19 @@ mod provisioner;
 )]
 mod proxy;
 mod records;
-mod rules;
-mod shapes;
+mod schema;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod shared;
-mod words;
+mod validation;
 
+pub use constants::{
+    FINALIZER, MAX_NAME_LENGTH, MAX_PROXY_NAME_LENGTH, RESERVED_KEY_NAMES, TOKEN_FINALIZER,
+    annotations, conditions, has_owner_suffix, is_owned_key_name, key_name, labels, owner_suffix,
+    proxy_name, reasons, truncate_name, unsuffixed_key_name,
+};
 pub use provisioner::{CoderProvisioner, CoderProvisionerSpec, CoderProvisionerStatus, KeySpec};
 pub use proxy::{
     CoderWorkspaceProxy, CoderWorkspaceProxySpec, CoderWorkspaceProxyStatus, PendingProxy,
@@ -27,8 +32,3 @@ pub use proxy::{
 };
 pub use records::{KeyRecord, RateLimited, RetiringKey, RotationStatus, ServerBinding};
 pub use shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-pub use words::{
-    FINALIZER, LONGEST_NAME, LONGEST_PROXY_NAME, RESERVED, TOKEN_FINALIZER, annotations,
-    bears_mark, conditions, is_marked, key_name, labels, mark, plain_key_name, proxy_name, reasons,
-    shortened,
-};

@@ -8,22 +8,22 @@ use std::time::Duration;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What the schema accepts, as a rule rather than a pattern: a rule can say what to write instead.
+/// The accepted syntax, as a rule instead of a pattern: a rule has a message that states what to write.
 const RULE: &str = r"self.matches('^([0-9]+([.][0-9]+)?(ms|s|m|h))+$')";
 
-/// A span of time as manifests write it.
+/// A span of time in the syntax of manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DurationString(pub Duration);
 
-/// Not a span of time.
+/// The text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no duration: write it like 30s, 5m or 1h30m")]
+#[error("{0:?} is not a duration: write it like 30s, 5m or 1h30m")]
 pub struct InvalidDuration(String);
 
 impl DurationString {
-    /// So many seconds.
+    /// A duration of whole seconds.
     #[must_use]
-    pub const fn seconds(seconds: u64) -> Self {
+    pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_read_as_go_writes_them() {
+    fn go_durations_parse() {
         let read = |text: &str| {
             text.parse::<DurationString>()
                 .map(|span| span.0.as_millis())
@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(millis in 0u64..10_000_000_000) {
+        fn durations_round_trip(millis in 0u64..10_000_000_000) {
             let span = DurationString(Duration::from_millis(millis));
             prop_assert_eq!(span.to_string().parse::<DurationString>(), Ok(span));
         }

@@ -1,19 +1,20 @@
 //! `StableEgress`: a floating IP that follows a healthy node.
 
+mod constants;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod health;
-mod shapes;
+mod schema;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod spec;
 mod status;
-mod words;
 
+pub use constants::{MoveCause, annotations, conditions, labels, reasons};
 pub use health::{GraceSpec, HealthSignal, HealthSpec, ProbeSpec};
 pub use spec::{
     FloatingIpRef, HoldSpec, PinSpec, PreparedSpec, StableEgress, StableEgressSpec, TokenSecretRef,
@@ -22,4 +23,3 @@ pub use status::{
     BudgetLevel, BudgetStatus, CandidateStatus, MoveStages, MoveStatus, StableEgressStatus,
     SuspectStatus, Suspicion,
 };
-pub use words::{MoveCause, annotations, conditions, labels, reasons};

@@ -1,11 +1,11 @@
-//! The kinds of the Gateway API that tunnels are made of, generated from its own definitions (standard
-//! channel, in `gateway-api/` with their licence). `make gateway-api`
-//! makes them anew. Nothing in the modules below is written by hand.
+//! The kinds of the Gateway API that tunnels use, generated from its published definitions (standard
+//! channel, in `gateway-api/` with their license) by `make gateway-api`. Do not edit the modules below
+//! by hand.
 #![allow(
     missing_debug_implementations,
     clippy::all,
     unreachable_pub,
-    reason = "generated: it is held to its source, not to this house"
+    reason = "generated code is not held to the style of this workspace"
 )]
 
 #[rustfmt::skip]
@@ -19,9 +19,9 @@ pub use gatewayclasses::GatewayClass;
 pub use gateways::Gateway;
 pub use httproutes::HttpRoute;
 
-/// The annotation with which the Gateway API's definitions say their version.
+/// The annotation that holds the version of the Gateway API's definitions.
 pub const BUNDLE_VERSION: &str = "gateway.networking.k8s.io/bundle-version";
-/// The annotation with which they say their channel.
+/// The annotation that holds their channel.
 pub const CHANNEL: &str = "gateway.networking.k8s.io/channel";
 
 /// Their definitions as published, by plural, in the order of their names.

@@ -1,12 +1,12 @@
-//! Every kind of Aplomb's operators, with its conditions and reasons. No IO, and nothing here decides
-//! anything: what a field means is said in its description, what it does in the operator.
+//! Every kind of Aplomb's operators, with its conditions and reasons. No IO and no decisions: the meaning of
+//! a field is in its description, its effect in the operator.
 #![forbid(unsafe_code)]
 
 pub mod coder;
 pub mod duration;
 pub mod egress;
 pub mod gateway_api;
-mod shape;
+mod schema_util;
 pub mod tunnel;
 pub mod wire;
 

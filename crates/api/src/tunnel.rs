@@ -1,4 +1,4 @@
-//! Tunnels: `HTTPProxy`, `Connector`, `ConnectorClass`, and the two kinds that only our own programs
+//! Tunnels: `HTTPProxy`, `Connector`, `ConnectorClass`, and the two kinds that only Aplomb's programs
 //! write, `HostnameClaim` and `GatewayReplica`.
 
 #[allow(
@@ -17,6 +17,7 @@ mod class;
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod connector;
+mod constants;
 #[allow(
     unreachable_pub,
     reason = "KubeSchema copies a struct into a function, pub and all"
@@ -33,16 +34,19 @@ mod replica;
     reason = "KubeSchema copies a struct into a function, pub and all"
 )]
 mod route;
-mod rules;
-mod shapes;
+mod schema;
 mod status;
-mod words;
+mod validation;
 
 pub use claim::{Claimant, HostnameClaim, HostnameClaimSpec};
 pub use class::{ConnectorClass, ConnectorClassSpec};
 pub use connector::{
     ConnectionDetails, Connector, ConnectorSpec, ConnectorStatus, EndpointAddress, LeaseRef,
     PublicKey,
+};
+pub use constants::{
+    CLASS, CONTROLLER, annotations, canonical_hostname, canonical_label, conditions, headers,
+    is_canonical, labels, reasons, split_canonical,
 };
 pub use proxy::{
     Backend, BackendTls, ConnectorRef, EndpointSliceRef, HttpProxy, HttpProxySpec, ListenerTls,
@@ -57,7 +61,3 @@ pub use route::{
     UrlRewrite, ValueMatchType,
 };
 pub use status::{ChildRevision, HostnameStatus, HttpProxyStatus, TunnelTimeline};
-pub use words::{
-    CLASS, CONTROLLER, annotations, canonical_hostname, canonical_label, conditions, headers,
-    is_canonical, labels, reasons, split_canonical,
-};

@@ -1,5 +1,5 @@
-//! What gateway and agent say to each other on an iroh stream, and what a proof is. Bytes and meaning
-//! only: nothing here reads or writes a socket, and nothing here holds a key.
+//! The messages between gateway and agent on an iroh stream, and the format of a proof. No sockets and no keys:
+//! only bytes and their meaning.
 //!
 //! The gateway opens a bidirectional stream and sends one [`StreamRequest`]; the agent answers with one
 //! [`StreamReply`]. After `StreamRequest::Dial` and `StreamReply::Connected` the stream is the connection to the origin.
@@ -9,47 +9,47 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest that a prober waits for the answer to one question.
-pub const PROOF_PATIENCE: Duration = Duration::from_millis(1_200);
-/// The longest that a gateway works on a proof.
-const PROOF_WORK: Duration = Duration::from_millis(600);
+/// The longest time that a prober waits for one response.
+pub const MAX_PROBE_TIMEOUT: Duration = Duration::from_millis(1_200);
+/// The longest time that a gateway spends on a proof.
+const MAX_PROOF_TIMEOUT: Duration = Duration::from_millis(600);
 
-/// How long a prober waits for one answer about a tunnel that is proven once in `interval`.
+/// How long a prober waits for one response about a tunnel that is proven once in `interval`.
 #[must_use]
-pub fn proof_patience(interval: Duration) -> Duration {
-    PROOF_PATIENCE.min(interval / 8)
+pub fn probe_timeout(interval: Duration) -> Duration {
+    MAX_PROBE_TIMEOUT.min(interval / 8)
 }
 
-/// How long a gateway works on a proof for a prober that waits for `patience`. The rest is time to say
-/// what is wrong: an answer that comes too late looks like a gateway that does not answer.
+/// How long a gateway works on a proof for a prober that waits for `patience`. The rest is time to report
+/// an error: a late response cannot be distinguished from a gateway that does not respond.
 #[must_use]
-pub fn proof_work(patience: Duration) -> Duration {
-    PROOF_WORK.min(patience * 2 / 3)
+pub fn proof_timeout(patience: Duration) -> Duration {
+    MAX_PROOF_TIMEOUT.min(patience * 2 / 3)
 }
 
-/// The longest that an agent looks at an origin for a proof.
-const PROOF_LOOK: Duration = Duration::from_secs(1);
+/// The longest time that an agent checks an origin for a proof.
+const MAX_ORIGIN_CHECK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long an agent looks at an origin for a gateway that waits `work` for the proof. The rest is time
-/// to say that the origin does not answer.
+/// How long an agent checks an origin for a gateway that waits `work` for the proof. The rest is time to
+/// report that the origin does not respond.
 #[must_use]
-pub fn proof_look(work: Duration) -> Duration {
-    PROOF_LOOK.min(work * 2 / 3)
+pub fn origin_check_timeout(work: Duration) -> Duration {
+    MAX_ORIGIN_CHECK_TIMEOUT.min(work * 2 / 3)
 }
 
-/// The protocol's name in TLS. The number grows with every change that one side cannot do without.
+/// The protocol's name in TLS. The number is raised with every incompatible change.
 pub const ALPN: &[u8] = b"aplomb/tunnel/2";
-/// The version whose messages name no Connector. An agent accepts it only to answer what is wrong.
+/// The version whose messages do not name a Connector. An agent accepts it only to respond with an error.
 pub const OLD_ALPN: &[u8] = b"aplomb/tunnel/1";
-/// The longest frame; a longer one is an error of the peer.
-pub const LONGEST: usize = 16 * 1024;
-/// The close code of a connection whose agent goes away on purpose.
-pub const RELEASED: u32 = 1;
+/// The maximum length of a frame. A longer frame is a protocol error.
+pub const MAX_FRAME_SIZE: usize = 16 * 1024;
+/// The close code of a connection whose agent shuts down.
+pub const CLOSE_RELEASED: u32 = 1;
 /// The close code of a connection whose peer is not listed.
-pub const UNLISTED: u32 = 2;
+pub const CLOSE_NOT_ALLOWED: u32 = 2;
 
-/// The Connector that a message is about, as the gateway looked it up. An agent serves only the one it registered:
-/// the status of a Connector can be copied by all who can read it, namespace and UID cannot.
+/// The Connector that a message is about, from the gateway's own lookup. An agent serves only the Connector that
+/// it registered. Every reader can copy the status of a Connector, but not its namespace and UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectorId {
@@ -59,7 +59,7 @@ pub struct ConnectorId {
     pub uid: String,
 }
 
-/// What a gateway asks for.
+/// A gateway's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -69,31 +69,31 @@ pub struct ConnectorId {
 pub enum StreamRequest {
     /// A connection to an origin.
     Dial {
-        /// The Connector that the tunnel leads to.
+        /// The Connector of the tunnel.
         connector: ConnectorId,
-        /// The session that it states.
+        /// The session in its status.
         session: String,
         /// host:port.
         target: String,
-        /// The name in the origin's certificate, if TLS is to be spoken to it.
+        /// The name in the origin's certificate, if the connection uses TLS.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tls: Option<String>,
     },
     /// A proof.
     Prove {
-        /// What is to be signed.
+        /// The statement to sign.
         statement: ProofStatement,
-        /// For how many milliseconds the gateway waits for the proof.
+        /// How many milliseconds the gateway waits for the proof.
         within: u64,
-        /// The origin whose reachability is asked for: host:port.
+        /// The origin to check: host:port.
         target: String,
-        /// The name in the origin's certificate, if TLS is spoken to it.
+        /// The name in the origin's certificate, if the connection uses TLS.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tls: Option<String>,
     },
 }
 
-/// What an agent answers.
+/// An agent's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "kind",
@@ -101,15 +101,15 @@ pub enum StreamRequest {
     rename_all_fields = "camelCase"
 )]
 pub enum StreamReply {
-    /// The origin is connected; the rest of the stream is its bytes.
+    /// The origin is connected. The rest of the stream is the connection.
     Connected,
     /// The proof.
     Proof(Proof),
-    /// No.
+    /// The agent refuses.
     Refused {
-        /// Why, for programs.
+        /// The reason, for programs.
         refusal: StreamRefusal,
-        /// Why, for people.
+        /// The reason, for people.
         message: String,
     },
 }
@@ -117,21 +117,21 @@ pub enum StreamReply {
 /// Why an agent refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamRefusal {
-    /// The target is not one of those it was told to expose.
+    /// The agent does not expose the target.
     NotExposed,
-    /// The target did not take the connection.
+    /// The target did not accept the connection.
     OriginUnreachable,
-    /// Another session is meant than this life of the agent.
+    /// The request names a session that is not the agent's current one.
     OtherSession,
-    /// Another Connector is meant than the agent's.
+    /// The request names a Connector that is not the agent's.
     OtherConnector,
-    /// The request makes no sense.
+    /// The request is malformed.
     Malformed,
-    /// More than it will do at once.
+    /// Too many requests at once.
     TooMany,
 }
 
-/// What a proof is about: this nonce, for this tunnel as it is now, by this life of the agent.
+/// The content of a proof: a nonce, the tunnel in its current generation, and the agent's session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProofStatement {
@@ -141,13 +141,13 @@ pub struct ProofStatement {
     pub tunnel: String,
     /// Its generation.
     pub generation: i64,
-    /// The Connector that it leads to.
+    /// The Connector of the tunnel.
     pub connector: ConnectorId,
     /// The agent's session.
     pub session: String,
 }
 
-/// Whether the origin took a connection when the proof was made.
+/// Whether the origin accepted a connection when the proof was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OriginState {
@@ -157,13 +157,13 @@ pub enum OriginState {
     Unreachable,
 }
 
-/// A statement that an agent stands for.
+/// A statement that an agent has signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Proof {
-    /// What it is about.
+    /// What the proof states.
     pub statement: ProofStatement,
-    /// The endpoint id of the gateway that asked, in hex, as the agent's connection knows it.
+    /// The endpoint id of the requesting gateway, in hex, from the agent's connection.
     pub gateway: String,
     /// Whether the origin can be reached.
     pub origin: OriginState,
@@ -172,8 +172,8 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// What is signed: every part with its length, so that no two proofs share their bytes, under a
-    /// heading that no other signature of the key has.
+    /// The signed bytes: every part with its length, so that no two proofs have the same bytes, under a
+    /// heading that the key uses for nothing else.
     #[must_use]
     pub fn signed_bytes(statement: &ProofStatement, gateway: &str, origin: OriginState) -> Vec<u8> {
         let generation = statement.generation.to_string();
@@ -202,13 +202,13 @@ impl Proof {
     }
 }
 
-/// A frame that cannot be made or read.
+/// A frame that cannot be encoded or decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
-    /// It is longer than [`LONGEST`].
-    #[error("a frame of {0} bytes is longer than {LONGEST}")]
+    /// It is longer than [`MAX_FRAME_SIZE`].
+    #[error("a frame of {0} bytes is longer than {MAX_FRAME_SIZE}")]
     TooLong(usize),
-    /// It is not the JSON it should be.
+    /// Its content is not the expected JSON.
     #[error("not a message of this protocol: {0}")]
     Malformed(#[from] serde_json::Error),
 }
@@ -221,7 +221,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len())
         .ok()
-        .filter(|_| body.len() <= LONGEST);
+        .filter(|_| body.len() <= MAX_FRAME_SIZE);
     let length = length.ok_or(FrameError::TooLong(body.len()))?;
     let mut frame = length.to_be_bytes().to_vec();
     frame.extend_from_slice(&body);
@@ -232,9 +232,9 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
 ///
 /// # Errors
 /// It is too long.
-pub fn length(head: [u8; 4]) -> Result<usize, FrameError> {
+pub fn body_length(head: [u8; 4]) -> Result<usize, FrameError> {
     let length = usize::try_from(u32::from_be_bytes(head)).unwrap_or(usize::MAX);
-    if length > LONGEST {
+    if length > MAX_FRAME_SIZE {
         return Err(FrameError::TooLong(length));
     }
     Ok(length)
@@ -270,15 +270,15 @@ mod tests {
     }
 
     #[test]
-    fn a_gateway_answers_before_its_prober_gives_up() {
+    fn timeouts_shrink_from_prober_to_agent() {
         for millis in [2_000, 2_500, 4_799, 4_800, 4_801, 9_600, 10_000, 3_600_000] {
-            let patience = proof_patience(Duration::from_millis(millis));
-            let work = proof_work(patience);
+            let patience = probe_timeout(Duration::from_millis(millis));
+            let work = proof_timeout(patience);
             assert!(
                 work + work / 4 < patience,
                 "{millis} ms: {work:?} of {patience:?}"
             );
-            let look = proof_look(work);
+            let look = origin_check_timeout(work);
             assert!(look + work / 4 < work, "{millis} ms: {look:?} of {work:?}");
             assert!(
                 work >= patience / 2,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_survives_its_frame() {
+    fn messages_round_trip_through_frames() {
         let open = StreamRequest::Dial {
             connector: connector("team-a", "u1"),
             session: "s".to_owned(),
@@ -297,7 +297,7 @@ mod tests {
         };
         let frame = encode(&open).expect("short");
         let head = frame[..4].try_into().expect("four bytes");
-        assert_eq!(length(head).expect("short"), frame.len() - 4);
+        assert_eq!(body_length(head).expect("short"), frame.len() - 4);
         assert_eq!(
             decode::<StreamRequest>(&frame[4..]).expect("readable"),
             open
@@ -305,12 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_refused_by_its_head() {
-        assert!(length(u32::MAX.to_be_bytes()).is_err());
+    fn an_oversized_frame_is_rejected_by_its_length() {
+        assert!(body_length(u32::MAX.to_be_bytes()).is_err());
     }
 
     #[test]
-    fn what_is_signed_tells_neighbouring_parts_apart() {
+    fn signed_bytes_separate_adjacent_fields() {
         let bytes = |t, s| Proof::signed_bytes(&statement(t, s), "g", OriginState::Reachable);
         assert_ne!(bytes("ab", "c"), bytes("a", "bc"));
         let up = Proof::signed_bytes(&statement("a", "b"), "g", OriginState::Reachable);
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_names_no_connector_is_none() {
+    fn a_message_without_a_connector_is_malformed() {
         let statement = r#"{"nonce":"00","tunnel":"t","generation":1,"session":"s"}"#;
         let dial = r#"{"kind":"dial","session":"s","target":"localhost:1"}"#;
         let prove = format!(r#"{{"kind":"prove","statement":{statement},"target":"localhost:1"}}"#);

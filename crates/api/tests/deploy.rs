@@ -1,5 +1,5 @@
-//! What is in `deploy/` with kubectl, on the box and on a real kube-apiserver: it is accepted whole, a second
-//! time changes nothing, and the samples are valid. Needs kubectl, so it runs only when asked for.
+//! Applies `deploy/` with kubectl, on the box and on a real kube-apiserver: everything is accepted, a second
+//! apply changes nothing, and the samples are valid. Needs kubectl, so it runs only with `--ignored`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,24 +9,24 @@ use aplomb_apiserver::http::{BoxConfig, start_with};
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// What one operator installs.
+/// The installation of one operator.
 struct Part {
     folder: &'static str,
-    /// What somebody else installs before, or makes for the samples.
-    before: &'static [&'static [&'static str]],
+    /// Objects that are installed before it, or that the samples need.
+    prerequisites: &'static [&'static [&'static str]],
     definitions: fn() -> Vec<CustomResourceDefinition>,
-    /// What is said to be there.
-    made: &'static [&'static str],
+    /// Objects that must exist afterwards.
+    created: &'static [&'static str],
     samples: &'static [&'static str],
-    /// A definition and its columns.
+    /// A definition and its printed columns.
     columns: &'static [(&'static str, &'static str)],
 }
 
 const CODER: Part = Part {
     folder: "coder",
-    before: &[&["create", "namespace", "coder"]],
+    prerequisites: &[&["create", "namespace", "coder"]],
     definitions: aplomb_api::coder_definitions,
-    made: &["deployment.apps/aplomb-coder"],
+    created: &["deployment.apps/aplomb-coder"],
     samples: &[
         "control-plane.yaml",
         "namespaced.yaml",
@@ -48,9 +48,9 @@ const CODER: Part = Part {
 
 const TUNNEL: Part = Part {
     folder: "tunnel",
-    before: &[&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"]],
+    prerequisites: &[&["create", "-f", "deploy/tunnel/gateway-api/crds.yaml"]],
     definitions: aplomb_api::tunnel_definitions,
-    made: &[
+    created: &[
         "deployment.apps/aplomb-tunnel",
         "deployment.apps/aplomb-gateway",
     ],
@@ -68,7 +68,7 @@ const TUNNEL: Part = Part {
 };
 
 const PARTS: [Part; 2] = [CODER, TUNNEL];
-/// Who the Coder operator is.
+/// The user name of the Coder operator.
 const ACCOUNT: &str = "--as=system:serviceaccount:aplomb-system:aplomb-coder";
 
 fn root() -> PathBuf {
@@ -82,8 +82,8 @@ struct Kubectl<'a> {
 }
 
 impl Kubectl<'_> {
-    /// Whether it went well, what it printed and what it complained of.
-    async fn tried(&self, args: &[&str]) -> (bool, String, String) {
+    /// Whether it succeeded, and its output and errors.
+    async fn try_run(&self, args: &[&str]) -> (bool, String, String) {
         let mut command = Command::new(self.program);
         command.arg("--kubeconfig").arg(self.kubeconfig).args(args);
         command.current_dir(root());
@@ -94,20 +94,20 @@ impl Kubectl<'_> {
         (output.status.success(), said, complained)
     }
 
-    /// What it prints; panics with its complaint if it fails.
+    /// Its output; panics with its errors if it fails.
     async fn run(&self, args: &[&str]) -> String {
-        let (well, said, complained) = self.tried(args).await;
+        let (well, said, complained) = self.try_run(args).await;
         assert!(well, "kubectl {args:?}: {complained}");
         said
     }
 
     async fn install(&self, part: &Part) {
         let folder = format!("deploy/{}/", part.folder);
-        for args in part.before {
+        for args in part.prerequisites {
             self.run(args).await;
         }
         let said = self.run(&["apply", "-f", &folder]).await;
-        for name in part.made {
+        for name in part.created {
             assert!(said.contains(name), "{said}");
         }
         for definition in (part.definitions)() {
@@ -125,7 +125,7 @@ impl Kubectl<'_> {
 
 #[tokio::test]
 #[ignore = "needs the real control plane"]
-async fn it_is_accepted_by_a_real_server() {
+async fn a_real_server_accepts_the_manifests() {
     let plane = ControlPlane::start(Options::default()).await;
     let plane = plane.expect("the control plane starts");
     let kubectl = Kubectl {
@@ -136,7 +136,7 @@ async fn it_is_accepted_by_a_real_server() {
         kubectl.install(part).await;
     }
     for part in &PARTS {
-        // It ends with 1 for a difference, which one operator would make if it fought with another.
+        // Exit code 1 means a difference: two writers would overwrite each other.
         let folder = format!("deploy/{}/", part.folder);
         kubectl.run(&["diff", "-f", &folder]).await;
         for (name, columns) in part.columns {
@@ -145,11 +145,11 @@ async fn it_is_accepted_by_a_real_server() {
             assert_eq!(found, *columns);
         }
     }
-    rights(&kubectl).await;
+    check_rights(&kubectl).await;
 }
 
-/// The account hands out what it holds and nothing more.
-async fn rights(kubectl: &Kubectl<'_>) {
+/// The operator can grant the rights that it has and no others.
+async fn check_rights(kubectl: &Kubectl<'_>) {
     let role = |verbs: &'static str| {
         let resources = "--resource=pods,persistentvolumeclaims";
         let head = [ACCOUNT, "create", "role", "daemons", "--dry-run=server"];
@@ -158,7 +158,7 @@ async fn rights(kubectl: &Kubectl<'_>) {
     let held = "--verb=get,list,watch,create,update,patch,delete";
     kubectl.run(&role(held)).await;
     let more = role("--verb=get,deletecollection");
-    let (well, _, complained) = kubectl.tried(&more).await;
+    let (well, _, complained) = kubectl.try_run(&more).await;
     assert!(
         !well && complained.contains("not currently held"),
         "{complained}"
@@ -173,14 +173,14 @@ async fn rights(kubectl: &Kubectl<'_>) {
         ("get", "nodes"),
     ] {
         let args = [ACCOUNT, "auth", "can-i", verb, resource, "-n", "default"];
-        let (may, said, _) = kubectl.tried(&args).await;
+        let (may, said, _) = kubectl.try_run(&args).await;
         assert!(!may && said.starts_with("no"), "{verb} {resource}: {said}");
     }
 }
 
 #[tokio::test]
 #[ignore = "needs kubectl of the control plane"]
-async fn it_is_accepted_by_the_box() {
+async fn the_box_accepts_the_manifests() {
     let binaries = tokio::task::spawn_blocking(Binaries::find_or_build).await;
     let binaries = binaries.expect("a thread").expect("kubectl");
     let dir = std::env::temp_dir().join(format!("aplomb-deploy-{}", std::process::id()));
@@ -200,7 +200,7 @@ async fn it_is_accepted_by_the_box() {
         kubectl.install(part).await;
     }
     running.stop().await;
-    std::fs::remove_dir_all(dir).expect("the directory goes");
+    std::fs::remove_dir_all(dir).expect("the directory can be removed");
 }
 
 fn files(folder: &str, ending: &str) -> Vec<String> {
@@ -213,7 +213,7 @@ fn files(folder: &str, ending: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_sample_is_tried() {
+fn every_sample_is_applied() {
     for part in &PARTS {
         let folder = format!("deploy/{}/samples", part.folder);
         assert_eq!(files(&folder, ""), part.samples);
@@ -221,7 +221,7 @@ fn every_sample_is_tried() {
 }
 
 #[test]
-fn the_coder_operator_asks_for_no_wildcard_and_for_no_way_around_rbac() {
+fn the_coder_operator_requests_no_wildcard_and_no_rbac_bypass() {
     for folder in ["deploy/coder", "deploy/coder/samples"] {
         for name in files(folder, ".yaml") {
             let text = std::fs::read_to_string(root().join(folder).join(&name)).expect("a file");

@@ -1,4 +1,4 @@
-//! The vendored Gateway API: which version it is, and that nobody edited what `make gateway-api` made.
+//! The vendored Gateway API: its version, and that the output of `make gateway-api` was not edited.
 
 use aplomb_api::gateway_api::{BUNDLE_VERSION, CHANNEL, DEFINITIONS};
 use aplomb_controlplane::Versions;
@@ -25,7 +25,7 @@ fn the_definitions_are_those_of_the_pinned_release() {
     }
 }
 
-/// The head of a generated file names the digest of its source and of everything below the head.
+/// The head of a generated file records the digests of its source and of the text below the head.
 #[test]
 fn the_types_are_as_they_were_generated() {
     for (plural, source) in DEFINITIONS {

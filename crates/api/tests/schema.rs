@@ -1,11 +1,11 @@
-//! The schema on an API server: what it refuses, with which words, and what it fills in.
+//! The schema on an API server: rejected specs, their messages, and defaults.
 
 mod refusals;
 
 use std::future::Future;
 
 use aplomb_api::StableEgress;
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::PostParams;
 use kube::runtime::wait::{await_condition, conditions};
@@ -13,7 +13,7 @@ use kube::{Api, Client, CustomResourceExt};
 use serde_json::{Value, json};
 
 /// Runs `test` with a client of an API server that has our kinds.
-fn on_a_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + 'static) {
+fn with_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + 'static) {
     World::new(1).run(|cluster| async move {
         let client = cluster.client("admin");
         let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -28,7 +28,7 @@ fn on_a_server<F: Future<Output = ()>>(test: impl FnOnce(Client) -> F + Send + '
     });
 }
 
-/// Creates a StableEgress of this spec; the server's words if it refuses.
+/// Creates a StableEgress of this spec; the server's message if it is rejected.
 async fn create(client: &Client, name: &str, spec: &Value) -> Result<Value, String> {
     let kind = kube::api::ApiResource::erase::<StableEgress>(&());
     let object = json!({
@@ -40,14 +40,14 @@ async fn create(client: &Client, name: &str, spec: &Value) -> Result<Value, Stri
     let created = api.create(&PostParams::default(), &object).await;
     let created = created.map_err(|error| match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => panic!("not an answer: {other}"),
+        other => panic!("not a response of the server: {other}"),
     })?;
     Ok(created.data["spec"].clone())
 }
 
 #[test]
 fn the_shortest_manifest_is_given_every_default() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({ "floatingIP": { "name": "web" } });
         let created = create(&client, "web", &spec).await.expect("accepted");
         let expected = json!({
@@ -69,7 +69,7 @@ fn the_shortest_manifest_is_given_every_default() {
 
 #[test]
 fn a_manifest_with_every_field_is_accepted() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({
             "floatingIP": { "id": 4711 },
             "tokenSecretRef": { "name": "hcloud" },
@@ -107,7 +107,7 @@ fn a_manifest_with_every_field_is_accepted() {
 
 #[test]
 fn a_long_name_is_fine_where_no_label_needs_it() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({
             "floatingIP": { "name": "web" },
             "candidates": { "matchLabels": { "pool": "egress" } },
@@ -118,17 +118,17 @@ fn a_long_name_is_fine_where_no_label_needs_it() {
     });
 }
 
-/// Every field has words for `kubectl explain`.
+/// Every field has a description for `kubectl explain`.
 #[test]
 fn every_field_is_described() {
-    fn undescribed(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn collect_undescribed(path: &str, schema: &Value, found: &mut Vec<String>) {
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
             if field["description"].as_str().is_none_or(str::is_empty) {
                 found.push(path.clone());
             }
-            undescribed(&path, field, found);
-            undescribed(&path, &field["items"], found);
+            collect_undescribed(&path, field, found);
+            collect_undescribed(&path, &field["items"], found);
         }
     }
     for definition in aplomb_api::definitions() {
@@ -136,16 +136,16 @@ fn every_field_is_described() {
             let schema = version.schema.and_then(|v| v.open_api_v3_schema);
             let schema = serde_json::to_value(schema).expect("a schema");
             let mut found = Vec::new();
-            undescribed("", &schema, &mut found);
+            collect_undescribed("", &schema, &mut found);
             assert_eq!(found, [""; 0]);
         }
     }
 }
 
-/// An API server bounds the cost of rules by these; without them it refuses the definition.
+/// An API server limits the cost of rules by these bounds; without them it rejects the definition.
 #[test]
 fn every_list_map_and_text_of_the_spec_is_bounded() {
-    fn unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {
+    fn collect_unbounded(path: &str, schema: &Value, found: &mut Vec<String>) {
         let bound = match schema["type"].as_str() {
             None if schema["x-kubernetes-int-or-string"] == true => "maxLength",
             Some("string") if schema["enum"].is_null() && schema["format"].is_null() => "maxLength",
@@ -157,11 +157,11 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
             found.push(path.to_owned());
         }
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-            unbounded(&format!("{path}.{name}"), field, found);
+            collect_unbounded(&format!("{path}.{name}"), field, found);
         }
         for inner in ["items", "additionalProperties"] {
             if schema[inner].is_object() {
-                unbounded(&format!("{path}[]"), &schema[inner], found);
+                collect_unbounded(&format!("{path}[]"), &schema[inner], found);
             }
         }
     }
@@ -170,7 +170,7 @@ fn every_list_map_and_text_of_the_spec_is_bounded() {
         let root = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let mut found = Vec::new();
         let kind = &definition.spec.names.kind;
-        unbounded(
+        collect_unbounded(
             &format!("{kind}.spec"),
             &root["properties"]["spec"],
             &mut found,

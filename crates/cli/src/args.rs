@@ -1,6 +1,6 @@
-//! The command line: names, help and defaults. Nothing here does anything.
+//! The command line: names, help and defaults. Contains no logic.
 
-mod boxed;
+mod box_server;
 mod cluster;
 mod connect;
 mod crds;
@@ -9,15 +9,17 @@ mod demo;
 mod egress_host;
 mod gateway;
 mod get;
-mod look;
+mod inspect;
 mod run;
 mod sim;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-pub(crate) use self::boxed::BoxArgs;
+pub(crate) use self::box_server::BoxArgs;
 pub(crate) use self::cluster::ClusterArgs;
 pub(crate) use self::connect::ConnectArgs;
 pub(crate) use self::crds::{CrdKinds, CrdsArgs};
@@ -26,25 +28,25 @@ pub(crate) use self::demo::DemoArgs;
 pub(crate) use self::egress_host::EgressHostArgs;
 pub(crate) use self::gateway::GatewayArgs;
 pub(crate) use self::get::{GetArgs, GetOutput};
-pub(crate) use self::look::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
+pub(crate) use self::inspect::{StatusArgs, StatusOutput, TraceArgs, TraceOutput};
 pub(crate) use self::run::{LogFormat, OperatorArg, RunArgs};
 pub(crate) use self::sim::{
     BypassRefusal, CoderdArgs, FractionArg, HetznerArgs, SameServerAssign, SimArgs, SimCommand,
 };
 pub(crate) use self::tunnel::{TunnelArgs, TunnelCommand, TunnelOutput};
 
-/// Kubernetes controllers that keep their composure.
+/// Kubernetes operators for tunnels, Coder and egress IPs.
 #[derive(Debug, Parser)]
 #[command(name = "aplomb", version, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: CliCommand,
-    /// Whether tables have colours; NO_COLOR and CLICOLOR_FORCE are heard when it is auto
+    /// Use colors in tables; auto follows NO_COLOR, CLICOLOR_FORCE and the terminal
     #[arg(long, global = true, value_enum, default_value_t = ColorMode::Auto, value_name = "WHEN")]
     pub(crate) color: ColorMode,
 }
 
-/// When there are colours.
+/// When to use colors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ColorMode {
     /// On a terminal
@@ -55,27 +57,27 @@ pub(crate) enum ColorMode {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Run a Kubernetes API server in a box, for kubectl and for operators
+    /// Run a Kubernetes API server for tests, without nodes
     Box(BoxArgs),
-    /// Start everything on this machine and play five stories on it
+    /// Start everything in one process and play five stories on it
     Demo(DemoArgs),
-    /// Run a local stand-in for a service that controllers call
+    /// Run a local simulation of an external API
     Sim(SimArgs),
-    /// Run operators until a signal: in a cluster, or beside one
+    /// Run operators until a signal, in a pod or outside the cluster
     Run(RunArgs),
-    /// Show our objects as kubectl does: all kinds, or those you name
+    /// Show Aplomb's objects as kubectl does: all kinds, or selected ones
     Get(GetArgs),
-    /// Tell the story of one object: what belongs to it, its stages, who did what when
+    /// Show one object with its related objects, stages and history
     Trace(TraceArgs),
-    /// Show operators, budgets, queues and what is not ready; exit code 1 if anything is not
+    /// Show operators, rate limits, queues and problems; exit code 1 if there is a problem
     Status(StatusArgs),
     /// Give a local service a public URL, until a signal
     Connect(Box<ConnectArgs>),
     /// List, show and delete tunnels
     Tunnel(TunnelArgs),
-    /// Serve the public side of tunnels until a signal
+    /// Run a gateway, the public side of tunnels, until a signal
     Gateway(Box<GatewayArgs>),
-    /// Put floating IPs on an interface of this node, with a route of their own
+    /// Configure floating IPs and their routes on this node
     #[cfg(target_os = "linux")]
     EgressHost(EgressHostArgs),
     /// Print the CustomResourceDefinitions of every kind as YAML, or install them
@@ -84,10 +86,10 @@ pub(crate) enum CliCommand {
     Completion(CompletionArgs),
     /// Print the version of this program
     Version(VersionArgs),
-    /// What could come next, for completions
+    /// Possible next words, for completion scripts
     #[command(name = "__complete", hide = true)]
     Complete {
-        /// The words so far
+        /// The words so far, the last one incomplete
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
@@ -95,17 +97,17 @@ pub(crate) enum CliCommand {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompletionArgs {
-    /// Which shell
+    /// The shell
     #[arg(required_unless_present = "kubectl")]
     pub(crate) shell: Option<Shell>,
-    /// Print kubectl_complete-aplomb, the executable that kubectl asks
+    /// Print kubectl_complete-aplomb, the script that kubectl runs for completions
     #[arg(long, conflicts_with = "shell")]
     pub(crate) kubectl: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct VersionArgs {
-    /// How it is printed
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = VersionOutput::Text, value_name = "FORMAT")]
     pub(crate) output: VersionOutput,
 }

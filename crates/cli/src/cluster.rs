@@ -1,5 +1,5 @@
-//! Which cluster: a kubeconfig and a context, as kubectl finds them, and a client that does not wait long for a
-//! server that is not there.
+//! The cluster: a kubeconfig and a context, found as kubectl does, and a client that does not wait long for an
+//! unreachable server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use kube::{Client, Config};
 
 use crate::args::ClusterArgs;
 
-/// A server that is there accepts a connection within this.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Whoever looks at something is told within this that it cannot be seen.
-const LOOK: Duration = Duration::from_secs(10);
+/// Time limit for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time limit for reading commands.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A cluster to look at.
+/// A cluster to read from.
 #[derive(Clone)]
 pub(crate) struct ClusterClient {
     pub(crate) client: Client,
-    /// Where objects without a namespace of their own are looked for.
+    /// The namespace of objects that are named without one.
     pub(crate) namespace: String,
-    /// What the server is called in messages.
+    /// The server's name in messages.
     pub(crate) server: String,
 }
 
 impl ClusterClient {
-    /// The cluster that the flags name. Sends nothing yet.
-    pub(crate) async fn of(args: &ClusterArgs) -> Result<Self> {
-        let config = config(args.kubeconfig.clone(), args.context.clone()).await?;
+    /// The cluster that the flags select. Sends nothing yet.
+    pub(crate) async fn from_args(args: &ClusterArgs) -> Result<Self> {
+        let config = load_config(args.kubeconfig.clone(), args.context.clone()).await?;
         let namespace = args.namespace.clone();
         Ok(Self {
             namespace: namespace.unwrap_or_else(|| config.default_namespace.clone()),
@@ -38,52 +38,58 @@ impl ClusterClient {
         })
     }
 
-    /// What `look` finds, unless the server takes too long to say it.
-    pub(crate) async fn within<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
-        match tokio::time::timeout(LOOK, look).await {
+    /// The result of `look`, unless the server takes too long.
+    pub(crate) async fn with_timeout<T>(&self, look: impl Future<Output = Result<T>>) -> Result<T> {
+        match tokio::time::timeout(READ_TIMEOUT, look).await {
             Ok(found) => found,
             Err(_) => bail!(
-                "{} did not answer within {} s; is its address right, and is it up?",
+                "{} did not respond within {} s; check its address and that it is running",
                 self.server,
-                LOOK.as_secs()
+                READ_TIMEOUT.as_secs()
             ),
         }
     }
 }
 
-/// The configuration of a client: from a file, from where kubectl has it, or from the pod this runs in.
-pub(crate) async fn config(kubeconfig: Option<PathBuf>, context: Option<String>) -> Result<Config> {
+/// The configuration of a client: from a file, from kubectl's default files, or from this process's pod.
+pub(crate) async fn load_config(
+    kubeconfig: Option<PathBuf>,
+    context: Option<String>,
+) -> Result<Config> {
     let mut config = match kubeconfig {
         Some(file) => {
             let name = format!("--kubeconfig {}", file.display());
-            let read = Kubeconfig::read_from(&file).map_err(|error| unreadable(&name, &error))?;
-            of(read, context, &name).await?
+            let read =
+                Kubeconfig::read_from(&file).map_err(|error| invalid_kubeconfig(&name, &error))?;
+            from_kubeconfig(read, context, &name).await?
         }
         None => match Kubeconfig::read() {
-            Ok(read) => of(read, context, "kubectl's kubeconfig").await?,
-            Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath) if context.is_none() => {
+            Ok(read) => from_kubeconfig(read, context, "kubectl's kubeconfig").await?,
+            Err(KubeconfigError::ReadConfig(..) | KubeconfigError::FindPath)
+                if context.is_none() =>
+            {
                 Config::incluster().map_err(|_| {
-                    anyhow!("no cluster: give --kubeconfig FILE, or run it in a pod with a ServiceAccount")
+                    anyhow!("no cluster configured; set --kubeconfig FILE, or run in a pod")
                 })?
             }
-            Err(error) => return Err(unreadable("kubectl's kubeconfig", &error)),
+            Err(error) => return Err(invalid_kubeconfig("kubectl's kubeconfig", &error)),
         },
     };
-    config.connect_timeout = Some(CONNECT);
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
     Ok(config)
 }
 
-/// A parser quotes the line it stumbled over, and there are tokens in such lines: only what the operating system
-/// says is repeated.
-fn unreadable(name: &str, error: &KubeconfigError) -> anyhow::Error {
+/// The parser quotes the invalid line, which may contain a token, so only the message of the operating system
+/// is repeated.
+fn invalid_kubeconfig(name: &str, error: &KubeconfigError) -> anyhow::Error {
     let why = match error {
         KubeconfigError::ReadConfig(cause, _) => format!(" ({cause})"),
         _ => String::new(),
     };
-    anyhow!("{name}: not a readable kubeconfig{why}; `kubectl config view --raw` prints one")
+    anyhow!("{name}: not a readable kubeconfig{why}; see `kubectl config view --raw`")
 }
 
-async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {
+async fn from_kubeconfig(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Config> {
     let which = match &context {
         Some(context) => format!("its context {context}"),
         None => "its current context".to_owned(),
@@ -92,18 +98,21 @@ async fn of(read: Kubeconfig, context: Option<String>, name: &str) -> Result<Con
         context,
         ..KubeConfigOptions::default()
     };
-    let acting = acting_as(&read, options.context.as_ref());
+    let acting = impersonation_headers(&read, options.context.as_ref());
     let mut config = Config::from_custom_kubeconfig(read, &options)
         .await
         .with_context(|| {
-            format!("{name}: {which} cannot be used; name another with --context, or repair it")
+            format!("{name}: {which} cannot be used; fix it, or select another with --context")
         })?;
     config.headers.extend(acting);
     Ok(config)
 }
 
-/// Whom the user of a context acts as: what kubectl writes with `--as`.
-fn acting_as(read: &Kubeconfig, context: Option<&String>) -> Vec<(HeaderName, HeaderValue)> {
+/// The impersonation headers of a context, as kubectl sends for `--as`.
+fn impersonation_headers(
+    read: &Kubeconfig,
+    context: Option<&String>,
+) -> Vec<(HeaderName, HeaderValue)> {
     let named = context.or(read.current_context.as_ref());
     let context = read.contexts.iter().find(|it| Some(&it.name) == named);
     let user = context.and_then(|it| it.context.as_ref()?.user.as_ref());

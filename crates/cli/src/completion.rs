@@ -1,39 +1,39 @@
-//! `aplomb completion`: scripts for shells, the shim through which kubectl completes `kubectl aplomb`, and what that
-//! shim asks.
+//! `aplomb completion`: scripts for shells, the script through which kubectl completes `kubectl aplomb`, and the
+//! hidden command that this script calls.
 
 use anyhow::{Result, bail};
-use aplomb_console::table::resources;
+use aplomb_console::table::all_resources;
 use clap::{Command, CommandFactory};
 
 use crate::args::{Cli, CompletionArgs};
-use crate::out::OutputStream;
+use crate::output::OutputStream;
 
-/// kubectl runs an executable of the name kubectl_complete-aplomb with the words so far.
-const SHIM: &str = "\
+/// kubectl runs an executable named kubectl_complete-aplomb with the words so far.
+const SHELL_SCRIPT: &str = "\
 #!/bin/sh
 # Completes `kubectl aplomb`. Save it as kubectl_complete-aplomb in a directory of your PATH and make it executable:
 #   aplomb completion --kubectl > ~/.local/bin/kubectl_complete-aplomb && chmod +x ~/.local/bin/kubectl_complete-aplomb
 exec kubectl-aplomb __complete -- \"$@\"
 ";
-/// Tells the shell not to offer files.
-const NO_FILES: &str = ":4";
+/// Completion directive: do not offer files.
+const NO_FILES_DIRECTIVE: &str = ":4";
 
 pub(crate) fn run(args: &CompletionArgs, out: &OutputStream) -> Result<()> {
     match (args.kubectl, args.shell) {
-        (true, _) => out.print(SHIM),
+        (true, _) => out.print(SHELL_SCRIPT),
         (false, Some(shell)) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "aplomb", &mut script);
             out.print(&String::from_utf8_lossy(&script))
         }
-        (false, None) => bail!("name a shell, such as `aplomb completion bash`, or give --kubectl"),
+        (false, None) => bail!("set a shell, such as `aplomb completion bash`, or --kubectl"),
     }
 }
 
-/// What could come next after these words, the last of which is being written.
-pub(crate) fn complete(words: &[String], out: &OutputStream) -> Result<()> {
+/// Prints the possible completions of the last word.
+pub(crate) fn print_candidates(words: &[String], out: &OutputStream) -> Result<()> {
     let mut lines = candidates(words);
-    lines.push(NO_FILES.to_owned());
+    lines.push(NO_FILES_DIRECTIVE.to_owned());
     out.print(&(lines.join("\n") + "\n"))
 }
 
@@ -51,7 +51,7 @@ fn candidates(words: &[String]) -> Vec<String> {
     }
     let mut found = match last.starts_with('-') {
         true => flags(&command),
-        false => values(&command, &path),
+        false => argument_values(&command, &path),
     };
     found.retain(|candidate| candidate.starts_with(last.as_str()));
     found.sort();
@@ -64,8 +64,8 @@ fn flags(command: &Command) -> Vec<String> {
     names.map(|name| format!("--{name}")).collect()
 }
 
-/// Subcommands, the values of a position, and the kinds where an object is named.
-fn values(command: &Command, path: &[&str]) -> Vec<String> {
+/// Subcommands, the values of an argument, and kinds where an object is expected.
+fn argument_values(command: &Command, path: &[&str]) -> Vec<String> {
     let below = command.get_subcommands().filter(|it| !it.is_hide_set());
     let mut all: Vec<String> = below.map(|it| it.get_name().to_owned()).collect();
     for arg in command.get_positionals() {
@@ -73,7 +73,7 @@ fn values(command: &Command, path: &[&str]) -> Vec<String> {
         all.extend(values.iter().map(|value| value.get_name().to_owned()));
     }
     if let ["get" | "trace"] = path {
-        all.extend(resources().into_iter().map(|it| it.plural));
+        all.extend(all_resources().into_iter().map(|it| it.plural));
     }
     all
 }
@@ -82,20 +82,20 @@ fn values(command: &Command, path: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn offered(words: &[&str]) -> Vec<String> {
+    fn complete_words(words: &[&str]) -> Vec<String> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
         candidates(&words)
     }
 
     #[test]
     fn commands_flags_and_kinds_are_offered() {
-        assert_eq!(offered(&["st"]), ["status"]);
-        assert!(offered(&[""]).contains(&"get".to_owned()));
-        assert!(!offered(&[""]).contains(&"__complete".to_owned()));
-        assert_eq!(offered(&["get", "--sel"]), ["--selector"]);
-        assert_eq!(offered(&["get", "httpp"]), ["httpproxies"]);
-        assert_eq!(offered(&["run", "eg"]), ["egress"]);
-        assert_eq!(offered(&["sim", "h"]), ["hetzner"]);
-        assert!(offered(&[]).is_empty());
+        assert_eq!(complete_words(&["st"]), ["status"]);
+        assert!(complete_words(&[""]).contains(&"get".to_owned()));
+        assert!(!complete_words(&[""]).contains(&"__complete".to_owned()));
+        assert_eq!(complete_words(&["get", "--sel"]), ["--selector"]);
+        assert_eq!(complete_words(&["get", "httpp"]), ["httpproxies"]);
+        assert_eq!(complete_words(&["run", "eg"]), ["egress"]);
+        assert_eq!(complete_words(&["sim", "h"]), ["hetzner"]);
+        assert!(complete_words(&[]).is_empty());
     }
 }

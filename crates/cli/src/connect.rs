@@ -1,5 +1,5 @@
-//! `aplomb connect`: a local service gets a public URL. Reads flags, runs the agent, prints what it
-//! tells; the agent itself is elsewhere.
+//! `aplomb connect`: gives a local service a public URL. Reads flags, runs the agent and prints its events;
+//! the agent is a crate of its own.
 
 mod screen;
 
@@ -19,32 +19,32 @@ use tracing_subscriber::EnvFilter;
 
 use self::screen::ConnectScreen;
 use crate::args::ConnectArgs;
-use crate::preflight;
-use crate::run::config;
+use crate::prerequisites;
+use crate::run::load_config;
 
-/// Somebody else ended the tunnel.
-const ENDED: u8 = 1;
-/// What `timeout` and others exit with when time is up.
-const TIMED_OUT: u8 = 124;
-/// What a shell shows for a process that an interrupt ended.
-const INTERRUPTED: u8 = 130;
-/// A tunnel whose operator is away says nothing; after this long the screen does.
-const SILENCE: Duration = Duration::from_secs(5);
+/// The tunnel was deleted or taken over elsewhere.
+const EXIT_ENDED: u8 = 1;
+/// The exit code of `timeout` and similar tools.
+const EXIT_TIMED_OUT: u8 = 124;
+/// The exit code of shells for a process that SIGINT ended.
+const EXIT_INTERRUPTED: u8 = 130;
+/// After this long without an event, the screen prints a hint.
+const QUIET_PERIOD: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
-    log();
-    // Before anything is made: a signal must always find somebody who gives the lease up.
+    init_logging();
+    // Before anything is created, so that the lease is released whenever a signal arrives.
     let mut signals = Signals::new()?;
-    let config = config(args.kubeconfig.clone()).await?;
+    let config = load_config(args.kubeconfig.clone()).await?;
     let namespace = args.namespace.clone();
     let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
     let settings = settings(&args, namespace)?;
     let client = aplomb::client(config)?;
-    preflight::kinds(&client, &aplomb_api::tunnel_definitions()).await?;
+    prerequisites::check_kinds(&client, &aplomb_api::tunnel_definitions()).await?;
     let (events, told) = mpsc::unbounded_channel();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let shutdown = async {
-        // It is never sent: that it is dropped means stop.
+        // Nothing is sent: dropping it means stop.
         drop(stopped.await);
     };
     let agent = aplomb_tunnel_agent::run(client, settings, events, shutdown);
@@ -53,60 +53,60 @@ pub(crate) async fn run(args: ConnectArgs) -> Result<ExitCode> {
         .map(|wait| Instant::now() + Duration::from_secs(wait.into()));
     let mut watch = Watch {
         screen: ConnectScreen::new(args.json),
-        told,
+        events: told,
         connector_only: args.connector_only,
-        there: false,
+        proven: false,
         deadline,
     };
     let mut agent = std::pin::pin!(agent);
-    let end = watch.until_end(&mut agent, &mut signals).await;
+    let end = watch.run_until_end(&mut agent, &mut signals).await;
     let end = match end {
-        End::Agent(outcome) => return watch.over(outcome),
+        End::Agent(outcome) => return watch.finish(outcome),
         other => other,
     };
-    // The agent hears it, and is waited for.
+    // The agent receives it and is waited for.
     drop(stop);
-    let outcome = watch.until_end(&mut agent, &mut signals).await;
+    let outcome = watch.run_until_end(&mut agent, &mut signals).await;
     match (end, outcome) {
-        (_, End::Signal) => Ok(ExitCode::from(INTERRUPTED)),
-        (End::TimedOut, _) => Ok(watch.timed_out()),
-        (_, End::Agent(outcome)) => watch.over(outcome),
-        (_, End::TimedOut) => Ok(ExitCode::from(TIMED_OUT)),
+        (_, End::Signal) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        (End::TimedOut, _) => Ok(watch.report_timeout()),
+        (_, End::Agent(outcome)) => watch.finish(outcome),
+        (_, End::TimedOut) => Ok(ExitCode::from(EXIT_TIMED_OUT)),
     }
 }
 
-/// Why the watching ended.
+/// Why watching ended.
 enum End {
     Agent(aplomb_tunnel_agent::Result<()>),
     Signal,
     TimedOut,
 }
 
-/// What a person sees of an agent.
+/// The output for a person.
 struct Watch {
     screen: ConnectScreen,
-    told: mpsc::UnboundedReceiver<AgentEvent>,
+    events: mpsc::UnboundedReceiver<AgentEvent>,
     connector_only: bool,
-    /// What was waited for has been seen once.
-    there: bool,
+    /// The awaited state was reached once.
+    proven: bool,
     deadline: Option<Instant>,
 }
 
 impl Watch {
-    async fn until_end(
+    async fn run_until_end(
         &mut self,
         agent: &mut (impl Future<Output = aplomb_tunnel_agent::Result<()>> + Unpin),
         signals: &mut Signals,
     ) -> End {
-        let hint = Instant::now() + SILENCE;
+        let hint = Instant::now() + QUIET_PERIOD;
         loop {
-            let deadline = self.deadline.filter(|_| !self.there);
+            let deadline = self.deadline.filter(|_| !self.proven);
             tokio::select! {
                 biased;
-                () = signals.next() => return End::Signal,
-                Some(event) = self.told.recv() => self.show(&event),
+                () = signals.recv() => return End::Signal,
+                Some(event) = self.events.recv() => self.show(&event),
                 outcome = &mut *agent => return End::Agent(outcome),
-                () = until(deadline) => {
+                () = wait_deadline(deadline) => {
                     self.deadline = None;
                     return End::TimedOut;
                 }
@@ -116,7 +116,7 @@ impl Watch {
     }
 
     fn show(&mut self, event: &AgentEvent) {
-        self.there |= match event {
+        self.proven |= match event {
             AgentEvent::Proven { .. } => true,
             AgentEvent::Listening { .. } => self.connector_only,
             _ => false,
@@ -124,32 +124,32 @@ impl Watch {
         self.screen.show(event);
     }
 
-    /// What was told before the end is shown before it.
-    fn over(mut self, outcome: aplomb_tunnel_agent::Result<()>) -> Result<ExitCode> {
-        while let Ok(event) = self.told.try_recv() {
+    /// Events before the end are printed before it.
+    fn finish(mut self, outcome: aplomb_tunnel_agent::Result<()>) -> Result<ExitCode> {
+        while let Ok(event) = self.events.try_recv() {
             self.show(&event);
         }
-        self.screen.end();
+        self.screen.finish();
         match outcome {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            // Somebody meant it: nothing is wrong with the tool.
+            // Another person did this on purpose, so it is not a tool error.
             Err(error @ (Error::Deleted(_) | Error::Replaced(_))) => {
                 eprintln!("aplomb: {error}");
-                Ok(ExitCode::from(ENDED))
+                Ok(ExitCode::from(EXIT_ENDED))
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn timed_out(mut self) -> ExitCode {
-        self.screen.end();
-        let why = self.screen.trouble();
-        eprintln!("aplomb: the tunnel was not proven in time{why}");
-        ExitCode::from(TIMED_OUT)
+    fn report_timeout(mut self) -> ExitCode {
+        self.screen.finish();
+        let why = self.screen.last_problem();
+        eprintln!("aplomb: timed out before the tunnel was proven{why}");
+        ExitCode::from(EXIT_TIMED_OUT)
     }
 }
 
-async fn until(deadline: Option<Instant>) {
+async fn wait_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
@@ -165,7 +165,7 @@ impl Signals {
         Ok(Self(interrupt, terminate))
     }
 
-    async fn next(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! {
             biased;
             _ = self.0.recv() => {}
@@ -175,8 +175,8 @@ impl Signals {
 }
 
 fn settings(args: &ConnectArgs, namespace: String) -> Result<AgentSettings> {
-    let (service, machine) = (&args.service, machine());
-    let name = name(args, &machine)?;
+    let (service, machine) = (&args.service, machine_name());
+    let name = tunnel_name(args, &machine)?;
     let file = match &args.key_file {
         Some(file) => file.clone(),
         None => default_file(&name)?,
@@ -203,7 +203,7 @@ fn settings(args: &ConnectArgs, namespace: String) -> Result<AgentSettings> {
             advertise: args.advertise.clone(),
             relay_only: args.relay_only,
         },
-        origin: OriginTlsSettings {
+        origin_tls: OriginTlsSettings {
             ca: args.origin_ca.clone(),
             insecure: args.origin_insecure,
         },
@@ -214,26 +214,26 @@ fn settings(args: &ConnectArgs, namespace: String) -> Result<AgentSettings> {
     })
 }
 
-fn name(args: &ConnectArgs, machine: &str) -> Result<String> {
+fn tunnel_name(args: &ConnectArgs, machine: &str) -> Result<String> {
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => label(machine, &args.service.target),
+        None => default_name(machine, &args.service.target),
     };
     ensure!(
-        is_label(&name),
-        "--name {name:?} cannot be a name: use at most 63 lower-case letters, digits and dashes"
+        is_dns_label(&name),
+        "invalid --name {name:?}; use at most 63 lower-case letters, digits and dashes"
     );
     Ok(name)
 }
 
-fn machine() -> String {
+fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
         .or_else(|_| std::fs::read_to_string("/etc/hostname"));
     name.unwrap_or_default().trim().to_owned()
 }
 
-/// A name for the tunnel to `target`: the same on each start, another on another machine.
-fn label(machine: &str, target: &ExposedTarget) -> String {
+/// The default name of the tunnel to `target`: stable over restarts, different on each machine.
+fn default_name(machine: &str, target: &ExposedTarget) -> String {
     let host = if target.is_local() {
         machine
     } else {
@@ -253,14 +253,14 @@ fn label(machine: &str, target: &ExposedTarget) -> String {
     }
 }
 
-fn is_label(name: &str) -> bool {
+fn is_dns_label(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edges = !name.starts_with('-') && !name.ends_with('-');
     (1..=63).contains(&name.len()) && name.chars().all(inner) && edges
 }
 
-/// The screen is for the events; RUST_LOG asks for more.
-fn log() {
+/// Events use the screen, so only errors are logged unless RUST_LOG is set.
+fn init_logging() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_label_whatever_the_machine_is_called() {
+    fn the_default_name_is_a_dns_label() {
         for (machine, target, name) in [
             (
                 "Anna's Laptop.local",
@@ -284,14 +284,14 @@ mod tests {
             ("laptop", "[2001:db8::1]:443", "2001-db8--1-443"),
             ("laptop", "db.example.com:5432", "db-example-com-5432"),
         ] {
-            let made = label(machine, &target.parse().expect("a target"));
+            let made = default_name(machine, &target.parse().expect("a target"));
             assert_eq!(made, name);
-            assert!(is_label(&made));
+            assert!(is_dns_label(&made));
         }
-        let long = label(
+        let long = default_name(
             &"x".repeat(200),
             &"localhost:65535".parse().expect("a target"),
         );
-        assert!(is_label(&long), "{long}");
+        assert!(is_dns_label(&long), "{long}");
     }
 }

@@ -1,4 +1,4 @@
-//! `aplomb demo`: reads flags and hands over to the demo itself.
+//! `aplomb demo`: reads flags and runs the demo.
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -7,12 +7,12 @@ use anyhow::{Result, ensure};
 use aplomb_demo::{DemoOptions, StoryName};
 
 use crate::args::DemoArgs;
-use crate::out::OutputStream;
+use crate::output::OutputStream;
 
 pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> {
     ensure!(
         args.speed.is_finite() && args.speed > 0.0,
-        "--speed {}: write a number above 0, such as 2 for twice as fast",
+        "invalid --speed {}; use a number above 0, such as 2 for twice as fast",
         args.speed
     );
     let scripts = match args.script.is_empty() {
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: DemoArgs, out: &OutputStream) -> Result<ExitCode> 
         page: args.page,
         kubeconfig: args.kubeconfig,
         terminal,
-        colour: out.color(),
+        colour: out.has_color(),
     })
     .await
 }

@@ -1,20 +1,20 @@
-//! `aplomb egress-host`: prepares the node it runs on to be a gateway, until it is told to stop.
+//! `aplomb egress-host`: prepares this node to be a gateway, until a signal.
 
 use anyhow::{Context, Result};
 use aplomb_egress_operator::host::{self, NodeSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::EgressHostArgs;
-use crate::run::{config, log};
+use crate::run::{init_logging, load_config};
 
 pub(crate) async fn run(args: EgressHostArgs) -> Result<()> {
-    log(args.log_format);
-    // Before anything is changed: a signal must always find somebody who cleans up.
+    init_logging(args.log_format);
+    // Before anything is changed, so that cleanup runs whenever a signal arrives.
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let client = match args.stable_egress.is_empty() {
         true => None,
-        false => Some(aplomb::client(config(args.kubeconfig).await?)?),
+        false => Some(aplomb::client(load_config(args.kubeconfig).await?)?),
     };
     let settings = NodeSettings {
         addresses: args.address,

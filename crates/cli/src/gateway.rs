@@ -1,7 +1,6 @@
-//! `aplomb gateway`: the data plane of tunnels. Reads flags, connects, serves until a signal.
+//! `aplomb gateway`: the data plane of tunnels. Reads flags, connects, and serves until a signal.
 //!
-//! A value that cannot work ends the process at once with the name of its flag and what to write
-//! instead.
+//! An invalid value ends the process at once, with the name of its flag and how to fix it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,23 +11,23 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::GatewayArgs;
-use crate::run::{config, label, log, own_namespace};
-use crate::{namespace, preflight};
+use crate::run::{check_label, init_logging, load_config, own_namespace};
+use crate::{namespace, prerequisites};
 
 pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let settings = settings(&args, std::env::var("POD_IP").ok())?;
     if args.print_config {
-        println!("{:#}", shown(&args, &settings));
+        println!("{:#}", settings_json(&args, &settings));
         return Ok(());
     }
-    log(args.log_format);
+    init_logging(args.log_format);
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let client = aplomb::client(config(args.kubeconfig).await?)?;
-    preflight::kinds(&client, &aplomb_api::tunnel_definitions()).await?;
-    preflight::may_list(&client, "httpproxies", None).await?;
-    preflight::gateway_api(&client).await?;
-    namespace::ensure(&client, &settings.namespace).await?;
+    let client = aplomb::client(load_config(args.kubeconfig).await?)?;
+    prerequisites::check_kinds(&client, &aplomb_api::tunnel_definitions()).await?;
+    prerequisites::check_list_permission(&client, "httpproxies", None).await?;
+    prerequisites::wait_gateway_api(&client).await?;
+    namespace::ensure_namespace(&client, &settings.namespace).await?;
     let shutdown = async move {
         tokio::select! { biased;
             _ = interrupt.recv() => {}
@@ -38,13 +37,13 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
     let served = aplomb_tunnel_gateway::run(client, settings, shutdown).await;
     served.map_err(|error| match error {
         GatewayError::NoAddress(_) => {
-            anyhow!("{error}: --advertise ADDRESS, or POD_IP in the environment of a pod")
+            anyhow!("{error}, or POD_IP in the environment of a pod")
         }
         GatewayError::Listen(..) => {
-            anyhow!("{error}: give --listen and --listen-tls addresses that are free")
+            anyhow!("{error}; use free addresses for --listen and --listen-tls")
         }
         GatewayError::Control(cause) if cause.to_string().contains("admin address") => {
-            anyhow!("{cause}: give --admin an address that is free, or port 0")
+            anyhow!("{cause}; use a free address for --admin, or port 0")
         }
         other => other.into(),
     })
@@ -52,17 +51,17 @@ pub(crate) async fn run(args: GatewayArgs) -> Result<()> {
 
 fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySettings> {
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
-    label("--namespace", &namespace)?;
+    check_label("--namespace", &namespace)?;
     let identity = args.identity.clone().unwrap_or_else(|| own_identity(args));
     ensure!(
-        is_name(&identity),
-        "--identity {identity:?} cannot be the name of an object: use lower-case letters, digits, dashes \
+        is_valid_name(&identity),
+        "invalid --identity {identity:?}; use lower-case letters, digits, dashes \
          and dots, such as gateway-1"
     );
     let origin_ca = match &args.origin_ca {
         Some(file) => Some(std::fs::read(file).with_context(|| {
             format!(
-                "--origin-ca {}: not a readable file of PEM certificates",
+                "cannot read --origin-ca {}; it must be a file of PEM certificates",
                 file.display()
             )
         })?),
@@ -71,10 +70,10 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     let mut settings = GatewaySettings::new(&identity, args.listen);
     settings.namespace = namespace;
     settings.listen_tls = args.listen_tls;
-    settings.advertise = advertised(args, pod_ip)?;
+    settings.advertise = advertised_ip(args, pod_ip)?;
     settings.admin = args.admin;
     settings.key_file.clone_from(&args.key_file);
-    settings.quic = args.quic;
+    settings.quic_bind = args.quic;
     settings.relays.clone_from(&args.relay);
     settings.headers = args.headers;
     settings.access_log = args.access_log;
@@ -88,8 +87,8 @@ fn settings(args: &GatewayArgs, pod_ip: Option<String>) -> Result<GatewaySetting
     Ok(settings)
 }
 
-/// Where others reach the listeners, if that is not where they are bound.
-fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
+/// The address that others use, if it is not the one the listeners are bound to.
+fn advertised_ip(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAddr>> {
     if args.advertise.is_some() {
         return Ok(args.advertise);
     }
@@ -99,31 +98,31 @@ fn advertised(args: &GatewayArgs, pod_ip: Option<String>) -> Result<Option<IpAdd
     }
     let pod_ip = pod_ip.filter(|ip| !ip.is_empty()).with_context(|| {
         format!(
-            "--listen {} is every address of this machine: say with --advertise ADDRESS which of them the \
-             operator reaches it at, or set POD_IP",
+            "--listen {} is every address of this machine; set --advertise to the ADDRESS that the \
+             operator uses to reach it, or set POD_IP",
             args.listen
         )
     })?;
     let ip = pod_ip
         .parse()
-        .with_context(|| format!("POD_IP {pod_ip:?} is no IP address"))?;
+        .with_context(|| format!("invalid POD_IP {pod_ip:?}; it must be an IP address"))?;
     Ok(Some(ip))
 }
 
-/// In lower case, as names are looked up.
+/// In lower case, for lookups.
 fn default_host(args: &GatewayArgs) -> Result<Option<String>> {
     let Some(host) = &args.default_host else {
         return Ok(None);
     };
     let host = host.to_ascii_lowercase();
     ensure!(
-        is_name(&host) && host.parse::<IpAddr>().is_err(),
-        "--default-host {host:?} cannot be the hostname of a tunnel: write one such as app.example.com"
+        is_valid_name(&host) && host.parse::<IpAddr>().is_err(),
+        "invalid --default-host {host:?}; use the hostname of a tunnel, such as app.example.com"
     );
     Ok(Some(host))
 }
 
-/// The same in the next life: the host, and the port that no other process of it can have.
+/// Stable over restarts: the host name, and the port that no other process of the host can have.
 fn own_identity(args: &GatewayArgs) -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     let plain = |c: char| match c.to_ascii_lowercase() {
@@ -140,7 +139,7 @@ fn own_identity(args: &GatewayArgs) -> String {
         .to_owned()
 }
 
-fn is_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=253).contains(&name.len())
         && name.chars().all(|c| inner(c) || c == '-' || c == '.')
@@ -148,8 +147,8 @@ fn is_name(name: &str) -> bool {
         && name.ends_with(inner)
 }
 
-/// The settings in force, under the names of their flags.
-fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
+/// The effective settings, by flag name.
+fn settings_json(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
     let texts = |all: &[ipnet::IpNet]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
         "kubeconfig": args.kubeconfig,
@@ -160,7 +159,7 @@ fn shown(args: &GatewayArgs, settings: &GatewaySettings) -> serde_json::Value {
         "namespace": settings.namespace,
         "identity": settings.identity,
         "key-file": settings.key_file,
-        "quic": settings.quic,
+        "quic": settings.quic_bind,
         "relay": settings.relays,
         "headers": settings.headers,
         "access-log": settings.access_log,
@@ -182,7 +181,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, CliCommand};
 
-    fn parsed(flags: &[&str]) -> GatewayArgs {
+    fn parse_args(flags: &[&str]) -> GatewayArgs {
         let words = ["aplomb", "gateway"].iter().chain(flags);
         match Cli::try_parse_from(words).expect("flags").command {
             CliCommand::Gateway(args) => *args,
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_defaults_work_on_loopback() {
-        let args = parsed(&[]);
+        let args = parse_args(&[]);
         let settings = settings(&args, None).expect("settings");
         assert_eq!(settings.advertise, None);
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
@@ -201,12 +200,12 @@ mod tests {
             "{}",
             settings.identity
         );
-        assert_eq!(shown(&args, &settings)["lease-seconds"], 15);
+        assert_eq!(settings_json(&args, &settings)["lease-seconds"], 15);
     }
 
     #[test]
-    fn every_address_needs_one_that_others_can_reach() {
-        let args = parsed(&["--listen", "0.0.0.0:8080"]);
+    fn every_address_needs_a_reachable_one() {
+        let args = parse_args(&["--listen", "0.0.0.0:8080"]);
         let error = settings(&args, None).expect_err("no address").to_string();
         assert!(
             error.contains("--advertise") && error.contains("POD_IP"),
@@ -217,7 +216,7 @@ mod tests {
             pod.advertise.map(|ip| ip.to_string()).as_deref(),
             Some("192.0.2.7")
         );
-        let args = parsed(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
+        let args = parse_args(&["--listen", "0.0.0.0:8080", "--advertise", "192.0.2.8"]);
         let said = settings(&args, Some("192.0.2.7".to_owned())).expect("said");
         assert_eq!(
             said.advertise.map(|ip| ip.to_string()).as_deref(),
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+    fn an_invalid_value_is_answered_with_its_flag_and_an_example() {
         for (flags, fix) in [
             (["--namespace", "Aplomb_System"], "aplomb-system"),
             (["--identity", "Host_1"], "gateway-1"),
@@ -234,7 +233,7 @@ mod tests {
             (["--default-host", "app example"], "app.example.com"),
             (["--origin-ca", "/no/such/file"], "PEM"),
         ] {
-            let error = settings(&parsed(&flags), None).expect_err("a bad value");
+            let error = settings(&parse_args(&flags), None).expect_err("a bad value");
             let said = format!("{error:#}");
             assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
         }

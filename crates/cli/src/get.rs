@@ -1,8 +1,8 @@
-//! `aplomb get`: our kinds as kubectl prints them. Asks the API server, prints, and with `--watch` goes on.
+//! `aplomb get`: our kinds as kubectl prints them. Reads from the API server, prints, and watches with `--watch`.
 
 mod print;
+pub(crate) mod query;
 mod watch;
-pub(crate) mod words;
 
 use std::process::ExitCode;
 
@@ -12,30 +12,30 @@ use kube::Client;
 use serde_json::Value;
 
 use self::print::{FoundObjects, ObjectPrinter};
-use self::words::KindQuery;
+use self::query::KindQuery;
 use crate::args::GetArgs;
 use crate::cluster::ClusterClient;
-use crate::out::OutputStream;
+use crate::output::OutputStream;
 
-/// Something asked for is not there, as opposed to a tool error (2).
-const FINDING: u8 = 1;
+/// A named object does not exist, as opposed to a tool error (2).
+const EXIT_FINDING: u8 = 1;
 
 pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
-    let wanted = words::wanted(&args.what)?;
-    sensible(&args, &wanted)?;
-    let cluster = ClusterClient::of(&args.cluster).await?;
+    let wanted = query::parse_words(&args.what)?;
+    check_args(&args, &wanted)?;
+    let cluster = ClusterClient::from_args(&args.cluster).await?;
     let scope = Scope {
         namespace: (!args.all_namespaces).then(|| cluster.namespace.clone()),
         selector: args.selector.clone(),
     };
-    let mut seen = Seen::default();
-    let look = async { collect(&cluster.client, &wanted, &scope, &mut seen).await };
-    cluster.within(look).await?;
+    let mut seen = CollectedObjects::default();
+    let look = async { collect_objects(&cluster.client, &wanted, &scope, &mut seen).await };
+    cluster.with_timeout(look).await?;
     let mut kinds: Vec<&str> = wanted.iter().map(|it| it.resource.kind.as_str()).collect();
     kinds.dedup();
     let mut printer = ObjectPrinter::new(&args, out, kinds.len() > 1);
     if !seen.found.is_empty() {
-        printer.all(&seen.found, &scope)?;
+        printer.print_all(&seen.found, &scope)?;
     }
     for line in &seen.missing {
         eprintln!("{line}");
@@ -44,43 +44,45 @@ pub(crate) async fn run(args: GetArgs, out: &OutputStream) -> Result<ExitCode> {
         return Err(refused);
     }
     match (&wanted[..], args.watch) {
-        _ if !seen.missing.is_empty() => Ok(ExitCode::from(FINDING)),
-        ([one], true) => watch::follow(&cluster, one, &scope, seen.found, &mut printer).await,
+        _ if !seen.missing.is_empty() => Ok(ExitCode::from(EXIT_FINDING)),
+        ([one], true) => {
+            watch::watch_objects(&cluster, one, &scope, seen.found, &mut printer).await
+        }
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
-/// What cannot be meant together.
-fn sensible(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
+/// Rejects flags that exclude each other.
+fn check_args(args: &GetArgs, wanted: &[KindQuery]) -> Result<()> {
     if args.watch && wanted.len() != 1 {
-        bail!("--watch follows one kind: name it, such as `aplomb get httpproxies --watch`");
+        bail!("--watch follows one kind; use `aplomb get httpproxies --watch` or another kind");
     }
     if args.all_namespaces && wanted.iter().any(|it| it.name.is_some()) {
-        bail!("a name is one namespace's: leave out --all-namespaces, or the name");
+        bail!("a name needs one namespace; leave out --all-namespaces, or the name");
     }
     if args.selector.is_some() && wanted.iter().any(|it| it.name.is_some()) {
-        bail!("a name and --selector exclude each other: give one of them");
+        bail!("a name and --selector exclude each other; use one of them");
     }
     Ok(())
 }
 
-/// Where, and which of them.
+/// The namespace and the selector.
 struct Scope {
     namespace: Option<String>,
     selector: Option<String>,
 }
 
-/// What was found, what was not, and the first refusal.
+/// Objects found, names not found, and the first rejected request.
 #[derive(Default)]
-struct Seen {
+struct CollectedObjects {
     found: Vec<FoundObjects>,
     missing: Vec<String>,
     refused: Option<anyhow::Error>,
 }
 
-impl Seen {
-    /// Objects of one kind that were named one by one are shown together.
-    fn add(&mut self, wanted: &KindQuery, objects: Vec<Value>, alone: bool) {
+impl CollectedObjects {
+    /// Objects of one kind that were named one by one are printed together.
+    fn push_objects(&mut self, wanted: &KindQuery, objects: Vec<Value>, alone: bool) {
         let named = wanted.name.is_some();
         if let Some(last) = self.found.last_mut()
             && named
@@ -98,42 +100,44 @@ impl Seen {
     }
 }
 
-async fn collect(
+async fn collect_objects(
     client: &Client,
     wanted: &[KindQuery],
     scope: &Scope,
-    seen: &mut Seen,
+    seen: &mut CollectedObjects,
 ) -> Result<()> {
     let mut absent = None;
     for one in wanted {
-        match read(client, one, scope).await {
-            Ok(objects) => seen.add(one, objects, wanted.len() == 1),
-            Err(kube::Error::Api(status)) if status.code == 404 && is_object(&status.reason) => {
+        match read_objects(client, one, scope).await {
+            Ok(objects) => seen.push_objects(one, objects, wanted.len() == 1),
+            Err(kube::Error::Api(status))
+                if status.code == 404 && is_object_reason(&status.reason) =>
+            {
                 seen.missing.push(one.not_found());
             }
-            // A kind that is not installed has no objects; only when nothing is, nobody can know.
-            Err(error @ kube::Error::Api(_)) if is_absent(&error) => {
-                absent = Some(refused(&one.resource, scope, error));
+            // A kind that is not installed has no objects. It is an error only if no kind is installed.
+            Err(error @ kube::Error::Api(_)) if is_not_found(&error) => {
+                absent = Some(read_error(&one.resource, scope, error));
             }
             Err(error @ kube::Error::Api(_)) => {
                 seen.refused
-                    .get_or_insert(refused(&one.resource, scope, error));
+                    .get_or_insert(read_error(&one.resource, scope, error));
             }
             Err(error) => return Err(error.into()),
         }
     }
-    let named = wanted.iter().any(|it| it.asked);
+    let named = wanted.iter().any(|it| it.named);
     match absent {
         Some(absent) if named || seen.found.is_empty() => Err(absent),
         _ => Ok(()),
     }
 }
 
-/// The objects of one kind, or the one of that name.
-async fn read(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<Vec<Value>> {
-    let mut path = one.path(scope.namespace.as_deref());
+/// The objects of one kind, or the one with the given name.
+async fn read_objects(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<Vec<Value>> {
+    let mut path = one.api_path(scope.namespace.as_deref());
     if let Some(selector) = &scope.selector {
-        let query: String = selector.bytes().map(encoded).collect();
+        let query: String = selector.bytes().map(percent_encode).collect();
         path.push_str(&format!("?labelSelector={query}"));
     }
     let request = http::Request::get(path).body(Vec::new());
@@ -146,8 +150,8 @@ async fn read(client: &Client, one: &KindQuery, scope: &Scope) -> kube::Result<V
     })
 }
 
-/// One byte in a query.
-fn encoded(byte: u8) -> String {
+/// One byte, percent-encoded for a query.
+fn percent_encode(byte: u8) -> String {
     match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {
             char::from(byte).to_string()
@@ -156,15 +160,15 @@ fn encoded(byte: u8) -> String {
     }
 }
 
-fn is_object(reason: &str) -> bool {
+fn is_object_reason(reason: &str) -> bool {
     reason == "NotFound"
 }
 
-fn is_absent(error: &kube::Error) -> bool {
+fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-fn refused(resource: &KindInfo, scope: &Scope, error: kube::Error) -> anyhow::Error {
+fn read_error(resource: &KindInfo, scope: &Scope, error: kube::Error) -> anyhow::Error {
     let selected = match &scope.selector {
         Some(selector) => format!(" with --selector {selector:?}"),
         None => String::new(),

@@ -1,22 +1,22 @@
-//! The `aplomb` binary: parse, wire, run. Anything longer than that lives in a module or a crate.
+//! The `aplomb` binary: parses flags and starts the command. Anything longer is a module or a crate.
 #![forbid(unsafe_code)]
 
 mod args;
-mod boxed;
+mod box_server;
 mod cluster;
 mod completion;
 mod connect;
 mod crds;
 mod demo;
+mod discovery;
 #[cfg(target_os = "linux")]
 mod egress_host;
-mod fault;
-mod find;
+mod error_text;
 mod gateway;
 mod get;
 mod namespace;
-mod out;
-mod preflight;
+mod output;
+mod prerequisites;
 mod run;
 mod sim;
 mod status;
@@ -31,14 +31,14 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, CliCommand};
-use out::OutputStream;
+use output::OutputStream;
 
-/// Usage and tool errors, as opposed to findings (1) and time-outs (124).
-const TOOL_ERROR: u8 = 2;
+/// Usage and tool errors, as opposed to findings (1) and timeouts (124).
+const EXIT_ERROR: u8 = 2;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let cli = match parse() {
+    let cli = match parse_args() {
         Ok(cli) => cli,
         Err(code) => return code,
     };
@@ -47,22 +47,22 @@ async fn main() -> ExitCode {
         .is_err()
     {
         eprintln!("aplomb: a TLS provider was installed before main");
-        return ExitCode::from(TOOL_ERROR);
+        return ExitCode::from(EXIT_ERROR);
     }
     let out = OutputStream::new(cli.color);
-    match dispatch(cli.command, &out).await {
+    match run_command(cli.command, &out).await {
         Ok(code) => code,
-        // Whoever read what was printed has had enough.
+        // The reader closed the pipe: not an error.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("aplomb: {}", fault::line(&error));
-            ExitCode::from(TOOL_ERROR)
+            eprintln!("aplomb: {}", error_text::error_line(&error));
+            ExitCode::from(EXIT_ERROR)
         }
     }
 }
 
-/// Reads the command line; as a plugin of kubectl, usage says so.
-fn parse() -> Result<Cli, ExitCode> {
+/// Parses the command line; as a kubectl plugin, usage shows `kubectl aplomb`.
+fn parse_args() -> Result<Cli, ExitCode> {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).file_name().unwrap_or_default();
     let command = match name.to_string_lossy().starts_with("kubectl-") {
@@ -73,17 +73,17 @@ fn parse() -> Result<Cli, ExitCode> {
         .try_get_matches()
         .and_then(|matches| Cli::from_arg_matches(&matches));
     read.map_err(|error| {
-        // Help is printed whole, whether it was asked for or is the only thing to say.
+        // Help is printed in full, also where it is shown because arguments are missing.
         let help = !error.use_stderr()
             || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
         if !help {
-            eprintln!("aplomb: {}", fault::of_usage(&error));
-            return ExitCode::from(TOOL_ERROR);
+            eprintln!("aplomb: {}", error_text::usage_error_line(&error));
+            return ExitCode::from(EXIT_ERROR);
         }
         let printed = error.print().is_ok();
         match printed && !error.use_stderr() {
             true => ExitCode::SUCCESS,
-            false => ExitCode::from(TOOL_ERROR),
+            false => ExitCode::from(EXIT_ERROR),
         }
     })
 }
@@ -93,9 +93,9 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-async fn dispatch(command: CliCommand, out: &OutputStream) -> anyhow::Result<ExitCode> {
+async fn run_command(command: CliCommand, out: &OutputStream) -> anyhow::Result<ExitCode> {
     match command {
-        CliCommand::Box(args) => boxed::run(args).await?,
+        CliCommand::Box(args) => box_server::run(args).await?,
         CliCommand::Connect(args) => return connect::run(*args).await,
         CliCommand::Crds(args) => crds::run(args).await?,
         CliCommand::Demo(args) => return demo::run(args, out).await,
@@ -109,7 +109,7 @@ async fn dispatch(command: CliCommand, out: &OutputStream) -> anyhow::Result<Exi
         #[cfg(target_os = "linux")]
         CliCommand::EgressHost(args) => egress_host::run(args).await?,
         CliCommand::Completion(args) => completion::run(&args, out)?,
-        CliCommand::Complete { words } => completion::complete(&words, out)?,
+        CliCommand::Complete { words } => completion::print_candidates(&words, out)?,
         CliCommand::Version(args) => version::run(&args, out)?,
     }
     Ok(ExitCode::SUCCESS)

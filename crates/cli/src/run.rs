@@ -1,6 +1,6 @@
-//! `aplomb run`: the operators, in a cluster or beside one. Reads flags, connects, runs until a signal.
+//! `aplomb run`: the operators, in a pod or outside the cluster. Reads flags, connects, and runs until a signal.
 //!
-//! A token never passes through here: only the name of its file does.
+//! A token is never handled here, only the name of its file.
 
 mod office;
 mod settings;
@@ -16,30 +16,30 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{LogFormat, OperatorArg, RunArgs};
-use crate::{namespace, preflight};
+use crate::{namespace, prerequisites};
 
 use self::office::{Office, Parts};
-pub(crate) use self::settings::label;
-use self::settings::{OperatorSettings, settings, shown};
+pub(crate) use self::settings::check_label;
+use self::settings::{OperatorSettings, settings, settings_json};
 
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// What is logged. An endpoint that is closed in order says of its relays that it is an error.
+/// Log levels. iroh logs an error for each relay of an endpoint that closes normally, so relays are left out.
 const LEVELS: &str = "info,kube_client::client::builder=off,iroh::socket::transports::relay=off,iroh::socket::transports::relay::actor=info";
 const NAMESPACE: &str = "aplomb-system";
 
 pub(crate) async fn run(args: RunArgs) -> Result<()> {
     let settings = settings(&args)?;
     if args.print_config {
-        println!("{:#}", shown(&args, &settings));
+        println!("{:#}", settings_json(&args, &settings));
         return Ok(());
     }
-    log(args.log_format);
+    init_logging(args.log_format);
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let client = aplomb::client(config(args.kubeconfig.clone()).await?)?;
-    possible(&client, &args).await?;
+    let client = aplomb::client(load_config(args.kubeconfig.clone()).await?)?;
+    check_prerequisites(&client, &args).await?;
     let office = Office::open(args.admin).await?;
-    let settings = settings.at(office.url());
+    let settings = settings.with_admin_url(office.url());
     let shutdown = async move {
         tokio::select! {
             biased;
@@ -49,11 +49,11 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
     };
     let at_home = [OperatorArg::Coder, OperatorArg::Tunnel];
     if at_home.iter().any(|it| args.operators().contains(it)) {
-        namespace::ensure(&client, &settings.tunnel.namespace).await?;
+        namespace::ensure_namespace(&client, &settings.tunnel.namespace).await?;
     }
     let parts = office.parts()?;
     office
-        .serve(operate(
+        .serve(run_operators(
             args.operators(),
             client,
             &settings,
@@ -63,22 +63,22 @@ pub(crate) async fn run(args: RunArgs) -> Result<()> {
         .await
 }
 
-/// Says at once that it cannot work, rather than waiting for it.
-async fn possible(client: &kube::Client, args: &RunArgs) -> Result<()> {
-    preflight::kinds(client, &definitions(args.operators())).await?;
+/// Fails at once if it cannot work, instead of retrying.
+async fn check_prerequisites(client: &kube::Client, args: &RunArgs) -> Result<()> {
+    prerequisites::check_kinds(client, &required_definitions(args.operators())).await?;
     for operator in args.operators() {
         let (plural, namespace) = match operator {
             OperatorArg::Coder => ("coderprovisioners", args.watch_namespace.as_deref()),
             OperatorArg::Egress => ("stableegresses", None),
             OperatorArg::Tunnel => ("httpproxies", None),
         };
-        preflight::may_list(client, plural, namespace).await?;
+        prerequisites::check_list_permission(client, plural, namespace).await?;
     }
     Ok(())
 }
 
-/// What they look after, and cannot work without.
-fn definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
+/// The CRDs of the kinds that these operators reconcile.
+fn required_definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
     let of = |operator: &OperatorArg| match operator {
         OperatorArg::Coder => aplomb_api::coder_definitions(),
         OperatorArg::Egress => aplomb_api::egress_definitions(),
@@ -87,9 +87,9 @@ fn definitions(operators: &[OperatorArg]) -> Vec<CustomResourceDefinition> {
     operators.iter().flat_map(of).collect()
 }
 
-/// Runs them side by side. One that fails ends the others, so that whoever watches over this process
-/// starts all of them anew.
-async fn operate(
+/// Runs them in parallel. If one fails, all end, so that the supervisor of this process
+/// restarts all of them.
+async fn run_operators(
     operators: &[OperatorArg],
     client: kube::Client,
     settings: &OperatorSettings,
@@ -116,7 +116,7 @@ async fn operate(
     let tunnel = async {
         if operators.contains(&OperatorArg::Tunnel) {
             let settings = &settings.tunnel;
-            crate::crds::provide(&client).await?;
+            crate::crds::ensure_gateway_api(&client).await?;
             aplomb_tunnel_operator::run(client.clone(), settings, parts.tunnel, shutdown.clone())
                 .await?;
         }
@@ -134,17 +134,17 @@ pub(crate) fn own_namespace() -> String {
     }
 }
 
-/// Names this process alone: a pod's name is unique, and elsewhere the process id makes it so.
+/// The default identity: a pod's name is unique; elsewhere the process id makes it so.
 fn own_identity() -> String {
     let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
     format!("{}_{}", host.trim(), std::process::id())
 }
 
-pub(crate) async fn config(kubeconfig: Option<PathBuf>) -> Result<Config> {
-    crate::cluster::config(kubeconfig, None).await
+pub(crate) async fn load_config(kubeconfig: Option<PathBuf>) -> Result<Config> {
+    crate::cluster::load_config(kubeconfig, None).await
 }
 
-pub(crate) fn log(format: LogFormat) {
+pub(crate) fn init_logging(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVELS));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)

@@ -1,4 +1,4 @@
-//! `aplomb sim`: local stand-ins for services that controllers call. Serves until a signal.
+//! `aplomb sim`: local simulations of external APIs. Serves until a signal.
 
 mod coderd;
 mod hetzner;
@@ -6,9 +6,9 @@ mod hetzner;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use aplomb_apiserver::coderd::Coderd;
-use aplomb_apiserver::hetzner::Hetzner;
-use aplomb_apiserver::stand_in::{self, Core, Service};
+use aplomb_fake_services::coderd::Coderd;
+use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::stand_in::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, SimCommand};
@@ -19,7 +19,7 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
         SimCommand::Hetzner(args) => {
             let listen = args.listen.address;
             let hetzner = Hetzner::new(hetzner::config(args)?);
-            serve(hetzner.service(), listen, std::future::pending()).await
+            serve_until_signal(hetzner.service(), listen, std::future::pending()).await
         }
     }
 }
@@ -28,14 +28,14 @@ async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
     let coderd = Coderd::new(coderd::config(&args)?);
     let listen = args.listen.address;
     let service = coderd.service();
-    match coderd::player(coderd, args).await? {
-        Some(player) => serve(service, listen, player).await,
-        None => serve(service, listen, std::future::pending()).await,
+    match coderd::run_pod_simulator(coderd, args).await? {
+        Some(player) => serve_until_signal(service, listen, player).await,
+        None => serve_until_signal(service, listen, std::future::pending()).await,
     }
 }
 
-/// Serves until a signal, or until what runs beside it ends.
-async fn serve<C: Core>(
+/// Serves until a signal, or until the work that runs with it ends.
+async fn serve_until_signal<C: Core>(
     service: Service<C>,
     listen: SocketAddr,
     beside: impl Future<Output = ()>,
@@ -43,7 +43,7 @@ async fn serve<C: Core>(
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
     let running = stand_in::serve(service, listen).await.with_context(|| {
-        format!("--listen {listen} cannot be used: give another address, or port 0 for a free one")
+        format!("cannot listen on --listen {listen}; use another address, or port 0 for a free one")
     })?;
     println!("ready {}", running.url());
     tokio::select! {

@@ -1,140 +1,147 @@
-//! `aplomb status`: operators, watches, budgets, queues and what is not ready, on one screen. Asks the operators and the
-//! API server, prints, and with `--wait` asks again until nothing is wrong.
+//! `aplomb status`: operators, watches, rate limits, queues and problems on one screen. Reads from the operators and
+//! the API server, prints, and with `--wait` repeats until no problem is left.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
-use aplomb_console::screen::{ScreenData, sections, together};
 use aplomb_console::status::Overview;
-use aplomb_console::table::{TableLayout, resources};
+use aplomb_console::table::{TableLayout, all_resources};
+use aplomb_console::terminal::{ScreenData, merge_overview, sections};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::args::{StatusArgs, StatusOutput};
 use crate::cluster::ClusterClient;
-use crate::fault;
-use crate::find::{self, FoundOperators};
-use crate::out::{OutputStream, json_text};
+use crate::discovery::{self, FoundOperators};
+use crate::error_text;
+use crate::output::{OutputStream, json_text};
 
-/// There is an error or a warning; notices do not count.
-const FINDING: u8 = 1;
-/// What `timeout` and others exit with when time is up.
-const TIMED_OUT: u8 = 124;
-/// How often a status is asked for while it is waited for.
-const PACE: Duration = Duration::from_secs(1);
+/// There is an error or a warning. Notices do not count.
+const EXIT_FINDING: u8 = 1;
+/// The exit code of `timeout` and similar tools.
+const EXIT_TIMED_OUT: u8 = 124;
+/// Polling interval of `--wait`.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: StatusArgs, out: &OutputStream) -> Result<ExitCode> {
-    let cluster = ClusterClient::of(&args.cluster).await?;
+    let cluster = ClusterClient::from_args(&args.cluster).await?;
     let deadline = Instant::now() + args.timeout;
     loop {
-        let look = look(&cluster, &args.admin.admin);
-        let (status, gaps) = cluster.within(look).await?;
-        let well = status.is_well();
-        if args.wait && !well && Instant::now() + PACE < deadline {
-            tokio::time::sleep(PACE).await;
+        let look = read_overview(&cluster, &args.admin.admin);
+        let (status, gaps) = cluster.with_timeout(look).await?;
+        let well = status.is_healthy();
+        if args.wait && !well && Instant::now() + POLL_INTERVAL < deadline {
+            tokio::time::sleep(POLL_INTERVAL).await;
             continue;
         }
-        show(&status, &gaps, args.output, out)?;
+        print_status(&status, &gaps, args.output, out)?;
         return Ok(match (well, args.wait) {
             (true, _) => ExitCode::SUCCESS,
-            (false, false) => ExitCode::from(FINDING),
+            (false, false) => ExitCode::from(EXIT_FINDING),
             (false, true) => {
-                eprintln!("aplomb: not everything was ready in time");
-                ExitCode::from(TIMED_OUT)
+                eprintln!("aplomb: timed out; the problems above remain");
+                ExitCode::from(EXIT_TIMED_OUT)
             }
         });
     }
 }
 
-/// Everything as it is now, and what could not be read.
-async fn look(cluster: &ClusterClient, admins: &[String]) -> Result<(Overview, Vec<String>)> {
+/// The current state, and what could not be read.
+async fn read_overview(
+    cluster: &ClusterClient,
+    admins: &[String],
+) -> Result<(Overview, Vec<String>)> {
     let FoundOperators {
         admins,
         leases,
         mut gaps,
-    } = find::operators(cluster, admins).await?;
+    } = discovery::find_operators(cluster, admins).await?;
     let mut readings = ScreenData {
         leases,
         ..ScreenData::default()
     };
     for admin in &admins {
-        match told(admin).await {
-            Ok(Some(status)) => readings.told.push(status),
+        match read_status(admin).await {
+            Ok(Some(status)) => readings.statuses.push(status),
             Ok(None) => gaps.push(format!(
-                "{} has no /status.json: it is older than this program",
+                "{} has no /status.json; it is older than this program",
                 admin.name()
             )),
-            Err(error) => gaps.push(fault::line(&error)),
+            Err(error) => gaps.push(error_text::error_line(&error)),
         }
     }
-    objects(cluster, &mut readings, &mut gaps).await?;
+    read_objects(cluster, &mut readings, &mut gaps).await?;
     let now = aplomb::Clock::system().now();
-    Ok((together(&readings, now), gaps))
+    Ok((merge_overview(&readings, now), gaps))
 }
 
-async fn told(admin: &find::AdminClient) -> Result<Option<Overview>> {
+async fn read_status(admin: &discovery::AdminClient) -> Result<Option<Overview>> {
     match admin.get("/status.json").await? {
         Some(value) => Ok(Some(serde_json::from_value(value)?)),
         None => Ok(None),
     }
 }
 
-/// Our objects of every namespace, or of one's own where one may not look further.
-async fn objects(
+/// Our objects of every namespace, or of the current one if only that is allowed.
+async fn read_objects(
     cluster: &ClusterClient,
     readings: &mut ScreenData,
     gaps: &mut Vec<String>,
 ) -> Result<()> {
     let mut refused = None;
     let mut known = 0;
-    for resource in resources() {
+    for resource in all_resources() {
         let base = format!("/apis/{}", resource.api_version());
         let plural = &resource.plural;
-        let mut answer = list(cluster, &format!("{base}/{plural}")).await;
-        if is(&answer, 403) && resource.namespaced {
+        let mut answer = list_objects(cluster, &format!("{base}/{plural}")).await;
+        if has_code(&answer, 403) && resource.namespaced {
             let namespace = &cluster.namespace;
-            answer = list(cluster, &format!("{base}/namespaces/{namespace}/{plural}")).await;
+            answer =
+                list_objects(cluster, &format!("{base}/namespaces/{namespace}/{plural}")).await;
         }
         match answer {
             Ok(objects) => {
                 known += 1;
-                readings.objects.put(&resource.kind, objects);
+                readings.objects.insert(&resource.kind, objects);
             }
             Err(kube::Error::Api(status)) if status.code == 404 => {
                 refused = Some(kube::Error::Api(status));
             }
-            Err(error @ kube::Error::Api(_)) if !is_stranger(&error) => {
-                gaps.push(format!("{plural}: {}", fault::of_server(&error)));
+            Err(error @ kube::Error::Api(_)) if !is_unauthenticated(&error) => {
+                gaps.push(format!(
+                    "{plural}: {}",
+                    error_text::server_error_line(&error)
+                ));
                 refused = Some(error);
             }
             Err(error) => return Err(error.into()),
         }
     }
-    // Whoever sees nothing must not be told that all is well.
+    // If nothing could be read, the status must not look healthy.
     match refused {
         Some(refused) if known == 0 => Err(refused.into()),
         _ => Ok(()),
     }
 }
 
-fn is<T>(answer: &kube::Result<T>, code: u16) -> bool {
+fn has_code<T>(answer: &kube::Result<T>, code: u16) -> bool {
     matches!(answer, Err(kube::Error::Api(status)) if status.code == code)
 }
 
-/// Whoever is not known sees nothing at all, which is no gap.
-fn is_stranger(error: &kube::Error) -> bool {
+/// Credentials that are rejected can read nothing, so no single kind is missing.
+fn is_unauthenticated(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 401)
 }
 
-async fn list(cluster: &ClusterClient, path: &str) -> kube::Result<Vec<Value>> {
+async fn list_objects(cluster: &ClusterClient, path: &str) -> kube::Result<Vec<Value>> {
     let request = http::Request::get(path).body(Vec::new());
     let request = request.map_err(kube::Error::HttpError)?;
     let answer: Value = cluster.client.request(request).await?;
     Ok(answer["items"].as_array().cloned().unwrap_or_default())
 }
 
-fn show(
+fn print_status(
     status: &Overview,
     gaps: &[String],
     output: StatusOutput,
@@ -146,7 +153,7 @@ fn show(
             let sections = sections(status);
             let texts = sections
                 .iter()
-                .map(|lines| out.columns(&mut TableLayout::default(), lines));
+                .map(|lines| out.format_columns(&mut TableLayout::default(), lines));
             out.print(&texts.collect::<Vec<_>>().join("\n"))?;
         }
     }

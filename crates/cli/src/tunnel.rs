@@ -1,5 +1,5 @@
-//! `aplomb tunnel`: what tunnels there are and whether they work. Reads what the operator wrote;
-//! deletes when told to.
+//! `aplomb tunnel`: lists tunnels and shows whether they work, from the status that the operator wrote;
+//! deletes them on request.
 
 mod describe;
 
@@ -7,43 +7,49 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use aplomb_api::tunnel::{Connector, HttpProxy};
-use aplomb_console::table::{TableStyle, named};
+use aplomb_console::table::{TableStyle, find_by_name};
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::args::{TunnelArgs, TunnelCommand, TunnelOutput};
-use crate::preflight;
-use crate::run::config;
+use crate::prerequisites;
+use crate::run::load_config;
 
-/// Something is not as it should be, as opposed to a tool error (2).
-const FINDING: u8 = 1;
+/// A tunnel does not work or does not exist, as opposed to a tool error (2).
+const EXIT_FINDING: u8 = 1;
 const GROUP: &str = "/apis/aplomb.dev/v1alpha1";
 
 pub(crate) async fn run(args: TunnelArgs) -> Result<ExitCode> {
-    let config = config(args.kubeconfig).await?;
+    let config = load_config(args.kubeconfig).await?;
     let namespace = args
         .namespace
         .unwrap_or_else(|| config.default_namespace.clone());
     let client = aplomb::client(config)?;
-    preflight::reach(&client).await?;
+    prerequisites::check_server(&client).await?;
     match args.what {
         TunnelCommand::List {
             all_namespaces,
             output,
         } => {
             let within = (!all_namespaces).then_some(namespace.as_str());
-            list(&client, within, output).await?;
+            print_tunnels(&client, within, output).await?;
             Ok(ExitCode::SUCCESS)
         }
-        TunnelCommand::Status { name, output } => status(&client, &namespace, &name, output).await,
+        TunnelCommand::Status { name, output } => {
+            print_status(&client, &namespace, &name, output).await
+        }
         TunnelCommand::Delete { name, connector } => {
-            delete(&client, &namespace, &name, connector).await
+            delete_tunnel(&client, &namespace, &name, connector).await
         }
     }
 }
 
-async fn list(client: &Client, namespace: Option<&str>, output: TunnelOutput) -> Result<()> {
+async fn print_tunnels(
+    client: &Client,
+    namespace: Option<&str>,
+    output: TunnelOutput,
+) -> Result<()> {
     let path = match namespace {
         Some(namespace) => format!("{GROUP}/namespaces/{namespace}/httpproxies"),
         None => format!("{GROUP}/httpproxies"),
@@ -52,7 +58,7 @@ async fn list(client: &Client, namespace: Option<&str>, output: TunnelOutput) ->
     let answer: Value = client
         .request(request)
         .await
-        .map_err(|error| refused("list tunnels", error))?;
+        .map_err(|error| api_error("list tunnels", error))?;
     if output == TunnelOutput::Json {
         println!("{answer:#}");
         return Ok(());
@@ -68,13 +74,13 @@ async fn list(client: &Client, namespace: Option<&str>, output: TunnelOutput) ->
         ..TableStyle::default()
     };
     let now = aplomb::Clock::system().now();
-    for kind in named("httpproxies") {
-        print!("{}", kind.table(&tunnels, now).text(&style));
+    for kind in find_by_name("httpproxies") {
+        print!("{}", kind.build_table(&tunnels, now).to_text(&style));
     }
     Ok(())
 }
 
-async fn status(
+async fn print_status(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -84,9 +90,9 @@ async fn status(
     let Some(proxy) = proxies
         .get_opt(name)
         .await
-        .map_err(|error| refused("read the tunnel", error))?
+        .map_err(|error| api_error("read the tunnel", error))?
     else {
-        return Ok(missing(namespace, name));
+        return Ok(report_not_found(namespace, name));
     };
     let ready = describe::is_ready(&proxy);
     if output == TunnelOutput::Json {
@@ -94,23 +100,23 @@ async fn status(
     } else {
         let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
         let mut found = Vec::new();
-        for name in connectors_of(&proxy) {
+        for name in connector_names(&proxy) {
             let connector = connectors
                 .get_opt(&name)
                 .await
-                .map_err(|error| refused("read the connector", error))?;
+                .map_err(|error| api_error("read the connector", error))?;
             found.push((name, connector));
         }
         let now = aplomb::Clock::system().now();
-        print!("{}", describe::tunnel(&proxy, &found, now));
+        print!("{}", describe::describe_tunnel(&proxy, &found, now));
     }
     Ok(match ready {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(FINDING),
+        false => ExitCode::from(EXIT_FINDING),
     })
 }
 
-async fn delete(
+async fn delete_tunnel(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -120,11 +126,11 @@ async fn delete(
     let Some(proxy) = proxies
         .get_opt(name)
         .await
-        .map_err(|error| refused("read the tunnel", error))?
+        .map_err(|error| api_error("read the tunnel", error))?
     else {
-        return Ok(missing(namespace, name));
+        return Ok(report_not_found(namespace, name));
     };
-    gone(
+    print_deleted(
         "httpproxy",
         name,
         proxies.delete(name, &DeleteParams::default()).await,
@@ -135,28 +141,28 @@ async fn delete(
     let rest = proxies
         .list(&ListParams::default())
         .await
-        .map_err(|error| refused("list tunnels", error))?;
+        .map_err(|error| api_error("list tunnels", error))?;
     let connectors: Api<Connector> = Api::namespaced(client.clone(), namespace);
-    for connector in connectors_of(&proxy) {
-        let user = rest
-            .iter()
-            .find(|other| other.uid() != proxy.uid() && connectors_of(other).contains(&connector));
+    for connector in connector_names(&proxy) {
+        let user = rest.iter().find(|other| {
+            other.uid() != proxy.uid() && connector_names(other).contains(&connector)
+        });
         if let Some(user) = user {
             bail!(
-                "connector {connector} stays: httpproxy {} uses it too",
+                "connector {connector} is kept; httpproxy {} also uses it",
                 user.name_any()
             );
         }
         let deleted = connectors
             .delete(&connector, &DeleteParams::default())
             .await;
-        gone("connector", &connector, deleted)?;
+        print_deleted("connector", &connector, deleted)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The connectors that a tunnel's rules name, each once.
-fn connectors_of(proxy: &HttpProxy) -> Vec<String> {
+/// The connectors that a tunnel's rules name, without duplicates.
+fn connector_names(proxy: &HttpProxy) -> Vec<String> {
     let backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
     let named = backends.filter_map(|backend| backend.connector.as_ref());
     let mut names: Vec<String> = named.map(|connector| connector.name.clone()).collect();
@@ -165,22 +171,22 @@ fn connectors_of(proxy: &HttpProxy) -> Vec<String> {
     names
 }
 
-fn gone<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<()> {
+fn print_deleted<T>(kind: &str, name: &str, outcome: kube::Result<T>) -> Result<()> {
     match outcome {
         Ok(_) => println!("{kind} {name} deleted"),
-        // Somebody else was first.
+        // It was already deleted.
         Err(kube::Error::Api(status)) if status.code == 404 => {}
-        Err(error) => return Err(refused(&format!("delete {kind} {name}"), error)),
+        Err(error) => return Err(api_error(&format!("delete {kind} {name}"), error)),
     }
     Ok(())
 }
 
-fn missing(namespace: &str, name: &str) -> ExitCode {
-    eprintln!("aplomb: there is no tunnel {name} in namespace {namespace}");
-    ExitCode::from(FINDING)
+fn report_not_found(namespace: &str, name: &str) -> ExitCode {
+    eprintln!("aplomb: tunnel {name} not found in namespace {namespace}");
+    ExitCode::from(EXIT_FINDING)
 }
 
-fn refused(what: &str, error: kube::Error) -> anyhow::Error {
+fn api_error(what: &str, error: kube::Error) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("cannot {what}"))
 }
 
@@ -199,6 +205,6 @@ mod tests {
             "spec": { "rules": [to("b"), to("a"), to("b"), {}] },
         });
         let proxy: HttpProxy = serde_json::from_value(object).expect("an HTTPProxy");
-        assert_eq!(connectors_of(&proxy), ["a", "b"]);
+        assert_eq!(connector_names(&proxy), ["a", "b"]);
     }
 }

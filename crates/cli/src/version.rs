@@ -1,4 +1,4 @@
-//! `aplomb version`: which program this is, and which kinds it speaks.
+//! `aplomb version`: the version of this program and of the kinds it supports.
 
 use anyhow::Result;
 use aplomb_api::gateway_api::{BUNDLE_VERSION, DEFINITIONS};
@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use serde_json::json;
 
 use crate::args::{VersionArgs, VersionOutput};
-use crate::out::{OutputStream, json_text};
+use crate::output::{OutputStream, json_text};
 
 pub(crate) fn run(args: &VersionArgs, out: &OutputStream) -> Result<()> {
     let version = env!("CARGO_PKG_VERSION");
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &VersionArgs, out: &OutputStream) -> Result<()> {
                 "commit": option_env!("APLOMB_COMMIT"),
                 "platform": platform,
                 "apiVersion": format!("{}/{served}", group.group),
-                "gatewayAPIVersion": gateway_api()?,
+                "gatewayAPIVersion": gateway_api_release()?,
             });
             out.print(&json_text(&whole))
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &VersionArgs, out: &OutputStream) -> Result<()> {
 }
 
 /// The release of the Gateway API that `aplomb crds` installs.
-fn gateway_api() -> Result<String> {
+fn gateway_api_release() -> Result<String> {
     let (_, text) = DEFINITIONS[0];
     let definition: CustomResourceDefinition = serde_saphyr::from_str(text)?;
     let version = definition.annotations().get(BUNDLE_VERSION);

@@ -1,6 +1,6 @@
-//! Which server an object belongs to and which token may be sent there. The one place that pairs a URL
-//! with a token: a server that an object names gets a token only if the token's Secret names that server
-//! too. Who may create an object is not who may hand out the Secrets beside it.
+//! Resolves the server and token of an object. Only this module pairs a URL with a token: a server
+//! that an object names gets a token only if the token's Secret lists that server, because a user
+//! who may create objects is not necessarily allowed to read the Secrets next to them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,32 +16,32 @@ use kube::ResourceExt;
 use crate::client::ServerUrl;
 use crate::views::ControlPlaneView;
 
-/// How many characters of a token's digest tell it from others.
-const FINGERPRINT: usize = 12;
+/// Hex digits of a token's digest that serve as its fingerprint.
+const FINGERPRINT_LENGTH: usize = 12;
 
-/// A server and the token that today's spec pairs with it.
+/// A server and the token that the current spec pairs with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) url: String,
     pub(crate) ca: Option<String>,
     pub(crate) token: ApiToken,
     pub(crate) binding: ServerBinding,
-    /// The CoderControlPlane, if it is one.
+    /// The CoderControlPlane that names the server, if one does.
     pub(crate) control_plane: Option<String>,
-    /// The image of the control plane.
+    /// The image in the CoderControlPlane.
     pub(crate) image: Option<String>,
 }
 
-/// Why there is no way to the server.
+/// Why the server or its token cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AccessDenied {
-    /// Whether it is the server that is missing, and not the token.
-    pub(crate) no_server: bool,
+    /// Whether the server is missing, and not the token.
+    pub(crate) server_missing: bool,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
 }
 
-/// What an object says of its server.
+/// The server fields of an object's spec.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerClaim<'a> {
     pub(crate) namespace: &'a str,
@@ -49,9 +49,9 @@ pub(crate) struct ServerClaim<'a> {
     pub(crate) server: Option<&'a CoderServerRef>,
 }
 
-/// What tells a token from others without being one.
+/// Fingerprint of a token: identifies it without revealing it.
 pub(crate) fn fingerprint(token: &ApiToken) -> String {
-    hex(&token.digest(), FINGERPRINT)
+    hex(&token.digest(), FINGERPRINT_LENGTH)
 }
 
 /// The first `most` hex digits of `bytes`.
@@ -65,57 +65,56 @@ pub(crate) fn hex(bytes: &[u8], most: usize) -> String {
     text
 }
 
-/// Finds the server and the token of an object.
-pub(crate) fn resolve(
+/// Resolves the server and the token of an object.
+pub(crate) fn resolve_access(
     claim: ServerClaim<'_>,
     planes: &Cache<ControlPlaneView>,
     secrets: &Cache<Secret>,
 ) -> Result<Access, AccessDenied> {
     match (claim.server, claim.control_plane) {
-        (Some(server), _) => explicit(claim, server, secrets),
-        (None, Some(plane)) => by_control_plane(claim, &plane.name, planes, secrets),
-        (None, None) => Err(no_server(
+        (Some(server), _) => from_spec(claim, server, secrets),
+        (None, Some(plane)) => from_control_plane(claim, &plane.name, planes, secrets),
+        (None, None) => Err(server_denied(
             reasons::CONTROL_PLANE_UNAVAILABLE,
-            "neither controlPlaneRef nor server is set: name the server with one of them"
-                .to_owned(),
+            "neither controlPlaneRef nor server is set: set one of them".to_owned(),
         )),
     }
 }
 
-fn no_server(reason: &'static str, message: String) -> AccessDenied {
+fn server_denied(reason: &'static str, message: String) -> AccessDenied {
     AccessDenied {
-        no_server: true,
+        server_missing: true,
         reason,
         message,
     }
 }
 
-fn no_token(reason: &'static str, message: String) -> AccessDenied {
+fn token_denied(reason: &'static str, message: String) -> AccessDenied {
     AccessDenied {
-        no_server: false,
+        server_missing: false,
         reason,
         message,
     }
 }
 
-fn explicit(
+fn from_spec(
     claim: ServerClaim<'_>,
     server: &CoderServerRef,
     secrets: &Cache<Secret>,
 ) -> Result<Access, AccessDenied> {
     let reference = &server.token_secret_ref;
-    let (secret, token) = lasting(claim.namespace, reference, secrets)?;
-    let url = normal(&server.url);
-    if !listed(&secret, &url) {
-        return Err(no_token(
+    let (secret, token) = usable_token(claim.namespace, reference, secrets)?;
+    let url = normalize_url(&server.url);
+    if !lists_server(&secret, &url) {
+        return Err(token_denied(
             reasons::TOKEN_OF_OTHER_SERVER,
-            unlisted(&secret, claim.namespace, &url),
+            unlisted_message(&secret, claim.namespace, &url),
         ));
     }
     Ok(Access {
         binding: ServerBinding {
             ca_bundle: server.ca_bundle.clone(),
-            ..binding(&url, reference, fingerprint(&token))
+            ..new_binding(&url, reference, fingerprint(&token))
         },
         url,
         ca: server.ca_bundle.clone(),
@@ -125,44 +124,44 @@ fn explicit(
     })
 }
 
-fn by_control_plane(
+fn from_control_plane(
     claim: ServerClaim<'_>,
     name: &str,
     planes: &Cache<ControlPlaneView>,
     secrets: &Cache<Secret>,
 ) -> Result<Access, AccessDenied> {
-    let unavailable = |message| no_server(reasons::CONTROL_PLANE_UNAVAILABLE, message);
+    let unavailable = |message| server_denied(reasons::CONTROL_PLANE_UNAVAILABLE, message);
     let found = planes.get(&ObjectKey::new(Some(claim.namespace), name));
     let Some(plane) = found.filter(|plane| !plane.meta().deleting) else {
         return Err(unavailable(format!(
-            "there is no CoderControlPlane {name} in this namespace: create it, correct \
-             controlPlaneRef.name, or name the server with server.url"
+            "CoderControlPlane {name} does not exist: create it, correct controlPlaneRef.name, or \
+             set server.url"
         )));
     };
     let url = plane.status.url.as_deref().filter(|url| !url.is_empty());
-    let Some(url) = url.map(normal) else {
+    let Some(url) = url.map(normalize_url) else {
         return Err(unavailable(format!(
-            "the CoderControlPlane {name} has no status.url yet"
+            "CoderControlPlane {name} has no status.url yet"
         )));
     };
     let secret = plane.status.operator_token_secret_ref.as_ref();
-    let Some(reference) = secret.and_then(|it| it.secret()) else {
-        return Err(no_token(
+    let Some(reference) = secret.and_then(|it| it.secret_ref()) else {
+        return Err(token_denied(
             reasons::TOKEN_REF_MISSING,
-            format!("the CoderControlPlane {name} names no token Secret in its status yet"),
+            format!("CoderControlPlane {name} has no token Secret in its status yet"),
         ));
     };
     if !plane.status.operator_access_ready {
-        return Err(no_token(
+        return Err(token_denied(
             reasons::ACCESS_NOT_READY,
-            format!("the CoderControlPlane {name} has no operator access yet"),
+            format!("CoderControlPlane {name} has no operator access yet"),
         ));
     }
-    let (_, token) = lasting(claim.namespace, &reference, secrets)?;
+    let (_, token) = usable_token(claim.namespace, &reference, secrets)?;
     Ok(Access {
         binding: ServerBinding {
             control_plane: Some(name.to_owned()),
-            ..binding(&url, &reference, fingerprint(&token))
+            ..new_binding(&url, &reference, fingerprint(&token))
         },
         url,
         ca: None,
@@ -172,63 +171,60 @@ fn by_control_plane(
     })
 }
 
-/// The token that was bound to the server of a record, if it is still where it was and may still be sent
-/// there.
+/// The token that a record was bound to, if its Secret still has it and still allows the server.
 pub(crate) fn bound_token(
     namespace: &str,
     binding: &ServerBinding,
     secrets: &Cache<Secret>,
 ) -> Option<ApiToken> {
-    let (secret, token) = token(namespace, &binding.token_secret_ref, secrets).ok()?;
-    let allowed = binding.control_plane.is_some() || listed(&secret, &binding.server_url);
+    let (secret, token) = read_token(namespace, &binding.token_secret_ref, secrets).ok()?;
+    let allowed = binding.control_plane.is_some() || lists_server(&secret, &binding.server_url);
     (allowed && fingerprint(&token) == binding.token_fingerprint).then_some(token)
 }
 
-/// The same for what is to come: a Secret that is being deleted is there for what is to be taken back.
-fn lasting(
+/// Like `token`, for new keys and proxies: rejects a Secret that is being deleted, which is kept
+/// only for cleanup.
+fn usable_token(
     namespace: &str,
     reference: &SecretKeyRef,
     secrets: &Cache<Secret>,
 ) -> Result<(std::sync::Arc<Secret>, ApiToken), AccessDenied> {
-    let (secret, token) = token(namespace, reference, secrets)?;
+    let (secret, token) = read_token(namespace, reference, secrets)?;
     if secret.metadata.deletion_timestamp.is_none() {
         return Ok((secret, token));
     }
     let name = &reference.name;
-    Err(no_token(
+    Err(token_denied(
         reasons::TOKEN_UNAVAILABLE,
         format!(
-            "the Secret {name} is being deleted, and is kept until what was made with its token is taken \
-             back: name another Secret with a token of the server, or delete this object"
+            "Secret {name} is being deleted and kept only for cleanup: name another token Secret, \
+             or delete this object"
         ),
     ))
 }
 
-fn token(
+fn read_token(
     namespace: &str,
     reference: &SecretKeyRef,
     secrets: &Cache<Secret>,
 ) -> Result<(std::sync::Arc<Secret>, ApiToken), AccessDenied> {
     let SecretKeyRef { name, key } = reference;
     let found = secrets.get(&ObjectKey::new(Some(namespace), name));
-    let missing = |message| no_token(reasons::TOKEN_UNAVAILABLE, message);
+    let missing = |message| token_denied(reasons::TOKEN_UNAVAILABLE, message);
     let secret = found.ok_or_else(|| {
         missing(format!(
-            "there is no Secret {name} of type Opaque in this namespace: create it with the token under \
-             the key {key}"
+            "Secret {name} of type Opaque does not exist: create it with the token in key {key}"
         ))
     })?;
     let value = secret.data.as_ref().and_then(|data| data.get(key));
     let text = value.and_then(|bytes| std::str::from_utf8(&bytes.0).ok());
-    let token = text.and_then(ApiToken::new).ok_or_else(|| {
-        missing(format!(
-            "the Secret {name} has no token under the key {key}: add it"
-        ))
-    })?;
+    let token = text
+        .and_then(ApiToken::new)
+        .ok_or_else(|| missing(format!("Secret {name} has no token in key {key}: add it")))?;
     Ok((secret, token))
 }
 
-fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> ServerBinding {
+fn new_binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> ServerBinding {
     ServerBinding {
         server_url: url.to_owned(),
         control_plane: None,
@@ -238,13 +234,13 @@ fn binding(url: &str, reference: &SecretKeyRef, fingerprint: String) -> ServerBi
     }
 }
 
-/// Whether a Secret says itself that its token is meant for `url`.
-fn listed(secret: &Secret, url: &str) -> bool {
-    ServerUrl::parse(url).is_ok_and(|url| servers(secret).contains(&url))
+/// Whether a Secret lists `url` as a server for its token.
+fn lists_server(secret: &Secret, url: &str) -> bool {
+    ServerUrl::parse(url).is_ok_and(|url| listed_servers(secret).contains(&url))
 }
 
-/// The servers that a Secret says its token is meant for. What is no URL of a server names none.
-fn servers(secret: &Secret) -> BTreeSet<ServerUrl> {
+/// The servers that a Secret lists for its token. Invalid URLs are skipped.
+fn listed_servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     let annotations = secret.metadata.annotations.as_ref();
     let list = annotations.and_then(|all| all.get(annotations::SERVERS));
     let parts = list
@@ -253,24 +249,25 @@ fn servers(secret: &Secret) -> BTreeSet<ServerUrl> {
     parts.filter_map(|it| ServerUrl::parse(it).ok()).collect()
 }
 
-/// What to do about a Secret that does not name the server. The command keeps the servers it names.
-fn unlisted(secret: &Secret, namespace: &str, url: &str) -> String {
+/// The message for a Secret that does not list the server. Its command keeps the servers already
+/// listed.
+fn unlisted_message(secret: &Secret, namespace: &str, url: &str) -> String {
     let Ok(base) = ServerUrl::parse(url) else {
-        return "server.url is not the URL of a server: correct it".to_owned();
+        return "server.url is not a valid server URL: correct it".to_owned();
     };
-    let mut all = servers(secret);
+    let mut all = listed_servers(secret);
     all.insert(base);
     let all: Vec<_> = all.iter().map(ServerUrl::url).collect();
     let name = secret.name_any();
-    let value = quoted(&format!("{}={}", annotations::SERVERS, all.join(",")));
+    let value = shell_quote(&format!("{}={}", annotations::SERVERS, all.join(",")));
     format!(
-        "the Secret {name} does not say that its token may be sent to {url}, so nothing is sent. If that \
-         server is to have it, run: kubectl annotate secret -n {namespace} {name} {value} --overwrite"
+        "Secret {name} does not allow sending its token to {url}. To allow it, run: kubectl \
+         annotate secret -n {namespace} {name} {value} --overwrite"
     )
 }
 
-/// A word of a shell. Who wrote a URL must not write the command of the person who pastes it.
-fn quoted(word: &str) -> String {
+/// Quotes a shell word, so that a crafted URL cannot change the command that a user pastes.
+fn shell_quote(word: &str) -> String {
     let plain = |sign: char| sign.is_ascii_alphanumeric() || "-._~:/,=%".contains(sign);
     match word.chars().all(plain) {
         true => word.to_owned(),
@@ -278,8 +275,9 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// One spelling of a URL, so that neither case, nor the usual port, nor a slash makes another server of it.
-pub(crate) fn normal(url: &str) -> String {
+/// Normalizes a URL, so that case, default port and trailing slashes do not make two servers of
+/// one.
+pub(crate) fn normalize_url(url: &str) -> String {
     ServerUrl::parse(url).map_or_else(|_| url.to_owned(), |base| base.url().to_owned())
 }
 
@@ -294,16 +292,19 @@ mod tests {
             "https://coder.example.com/",
             "HTTPS://Coder.example.com:443/",
         ] {
-            assert_eq!(normal(url), "https://coder.example.com");
+            assert_eq!(normalize_url(url), "https://coder.example.com");
         }
-        assert_eq!(normal("http://192.0.2.1:3000"), "http://192.0.2.1:3000");
         assert_eq!(
-            normal("http://example.com/Coder"),
+            normalize_url("http://192.0.2.1:3000"),
+            "http://192.0.2.1:3000"
+        );
+        assert_eq!(
+            normalize_url("http://example.com/Coder"),
             "http://example.com/Coder"
         );
     }
 
-    fn naming(servers: &str) -> Secret {
+    fn token_secret(servers: &str) -> Secret {
         let annotations = serde_json::json!({ annotations::SERVERS: servers });
         let metadata = serde_json::json!({ "name": "token", "annotations": annotations });
         serde_json::from_value(serde_json::json!({ "metadata": metadata })).expect("a Secret")
@@ -319,7 +320,7 @@ mod tests {
             "https://other.example.com\nhttps://coder.example.com",
             "nonsense,,https://coder.example.com",
         ] {
-            assert!(listed(&naming(list), URL), "{list}");
+            assert!(lists_server(&token_secret(list), URL), "{list}");
         }
         for list in [
             "",
@@ -338,24 +339,27 @@ mod tests {
             "https://coder.example.com?x",
             "https://c\u{43e}der.example.com",
         ] {
-            assert!(!listed(&naming(list), URL), "{list}");
+            assert!(!lists_server(&token_secret(list), URL), "{list}");
         }
-        assert!(!listed(&naming(URL), "https://coder.example.com.evil.test"));
-        assert!(!listed(
-            &naming("https://[2001:db8::1]"),
+        assert!(!lists_server(
+            &token_secret(URL),
+            "https://coder.example.com.evil.test"
+        ));
+        assert!(!lists_server(
+            &token_secret("https://[2001:db8::1]"),
             "https://[2001:db8::2]"
         ));
-        assert!(listed(
-            &naming("https://[2001:DB8::1]:443/"),
+        assert!(lists_server(
+            &token_secret("https://[2001:DB8::1]:443/"),
             "https://[2001:db8::1]"
         ));
-        assert!(!listed(&Secret::default(), URL));
+        assert!(!lists_server(&Secret::default(), URL));
     }
 
     #[test]
-    fn the_command_names_all_servers_and_cannot_be_written_by_whoever_wrote_the_url() {
-        let secret = naming("https://b.example.com https://a.example.com/");
-        let told = unlisted(&secret, "team", "https://c.example.com");
+    fn the_command_names_all_servers_and_escapes_the_url() {
+        let secret = token_secret("https://b.example.com https://a.example.com/");
+        let told = unlisted_message(&secret, "team", "https://c.example.com");
         let command = "kubectl annotate secret -n team token coder.aplomb.dev/servers=\
             https://a.example.com,https://b.example.com,https://c.example.com --overwrite";
         assert!(told.ends_with(command), "{told}");
@@ -365,15 +369,15 @@ mod tests {
             ("https://a';reboot;'", r"'key=https://a'\'';reboot;'\'''"),
             ("https://[::1]:3000", "'key=https://[::1]:3000'"),
         ] {
-            assert_eq!(quoted(&format!("key={url}")), word);
+            assert_eq!(shell_quote(&format!("key={url}")), word);
         }
     }
 
     #[test]
-    fn a_fingerprint_is_no_part_of_the_token() {
+    fn a_fingerprint_is_not_part_of_the_token() {
         let token = ApiToken::new("abcdefabcdefabcdef").expect("a token");
         let print = fingerprint(&token);
-        assert_eq!(print.len(), FINGERPRINT);
+        assert_eq!(print.len(), FINGERPRINT_LENGTH);
         assert!(!"abcdefabcdefabcdef".contains(&print), "{print}");
     }
 }

@@ -1,8 +1,8 @@
 //! What may be spent at a server by one identity, shared by all objects.
 //!
-//! Nobody waits here. [`Account::turn`] says whether a call may go now, and else when to ask again; the
-//! place in the queue is kept in between. The decisions are in the ledger, which is pure; the account is
-//! the ledger with a lock. Nothing here sends a request.
+//! This module does not wait. [`Account::turn`] returns whether a call may go now, and else when to
+//! ask again; the place in the queue is kept in between. The decisions are in the ledger, which is
+//! pure; the account is the ledger with a lock. Nothing here sends a request.
 
 mod edge;
 mod hint;
@@ -26,7 +26,7 @@ use ledger::{Ledger, PathLevel, Step};
 pub use queue::CallPriority;
 
 /// Words of paths. Anything else in a path is a name or an id, and is not shown.
-const WORDS: [&str; 10] = [
+const KNOWN_SEGMENTS: [&str; 10] = [
     "api",
     "v2",
     "organizations",
@@ -47,7 +47,7 @@ pub struct Account(Arc<Inner>);
 
 struct Inner {
     name: String,
-    tell: Tell,
+    notify: Tell,
     ledger: Mutex<Ledger<Object>>,
 }
 
@@ -72,7 +72,7 @@ impl Account {
     pub fn new(name: &str, tell: Tell) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
-            tell,
+            notify: tell,
             ledger: Mutex::default(),
         }))
     }
@@ -91,8 +91,8 @@ impl Account {
     }
 
     /// Gives up every place of an object.
-    pub fn forget(&self, who: &Object) {
-        self.update(|ledger| ((), ledger.forget(who, Instant::now())));
+    pub fn remove(&self, who: &Object) {
+        self.update(|ledger| ((), ledger.remove(who, Instant::now())));
     }
 
     /// How it stands, for people: by endpoint, without the names and ids in paths. An endpoint's tokens
@@ -103,9 +103,9 @@ impl Account {
         let mut endpoints: BTreeMap<String, LimiterLaneSnapshot> = BTreeMap::new();
         let (mut closed, mut limit) = (None, 0);
         for (path, level) in ledger.levels(now) {
-            closed = closed.max(level.closed);
+            closed = closed.max(level.closed_until);
             limit = limit.max(level.limit.unwrap_or(0));
-            let name = endpoint(path);
+            let name = path_template(path);
             let shown = endpoints
                 .entry(name.clone())
                 .or_insert(LimiterLaneSnapshot {
@@ -115,7 +115,7 @@ impl Account {
                     waiting: 0,
                     in_flight: 0,
                 });
-            add(shown, &level);
+            add_level(shown, &level);
         }
         LimiterSnapshot {
             target: self.0.name.clone(),
@@ -129,7 +129,7 @@ impl Account {
     /// Changes the ledger, and tells those it concerns once the lock is free.
     fn update<T>(&self, change: impl FnOnce(&mut Ledger<Object>) -> (T, Vec<Object>)) -> T {
         let (value, ready) = change(&mut self.lock());
-        ready.iter().for_each(|who| (self.0.tell)(who));
+        ready.iter().for_each(|who| (self.0.notify)(who));
         value
     }
 
@@ -155,15 +155,15 @@ impl fmt::Debug for Account {
     }
 }
 
-fn add(shown: &mut LimiterLaneSnapshot, level: &PathLevel) {
+fn add_level(shown: &mut LimiterLaneSnapshot, level: &PathLevel) {
     shown.tokens = shown.tokens.min(level.room as f64);
     shown.waiting += level.waiting;
     shown.in_flight += usize::try_from(level.in_flight).unwrap_or(usize::MAX);
 }
 
-/// The path without what is said in it about anybody.
-fn endpoint(path: &str) -> String {
-    let word = |part: &str| part.is_empty() || WORDS.contains(&part);
+/// The path without names and IDs.
+fn path_template(path: &str) -> String {
+    let word = |part: &str| part.is_empty() || KNOWN_SEGMENTS.contains(&part);
     let parts = path.split('/');
     let shown: Vec<_> = parts
         .map(|part| if word(part) { part } else { "*" })
@@ -172,7 +172,7 @@ fn endpoint(path: &str) -> String {
 }
 
 /// The right to make one call. Dropped without a word, the call was never sent, and its turn is free again.
-#[must_use = "a permit that is dropped is given back"]
+#[must_use = "a permit is returned when it is dropped"]
 pub struct Permit {
     account: Account,
     path: Option<String>,
@@ -181,7 +181,7 @@ pub struct Permit {
 impl Permit {
     /// The answer came at `now` to a call sent at `sent`. `wall` is our clock's time, which counts only
     /// where the answer has no date of its own.
-    pub fn answered(
+    pub fn record_answer(
         mut self,
         status: u16,
         headers: &HeaderMap,
@@ -189,18 +189,18 @@ impl Permit {
         now: Instant,
         wall: Timestamp,
     ) {
-        let hint = Hint::read(status, headers, wall);
+        let hint = Hint::from_response(status, headers, wall);
         if let Some(path) = self.path.take() {
             let account = &self.account;
-            account.update(|ledger| ((), ledger.answered(&path, &hint, sent, now)));
+            account.update(|ledger| ((), ledger.record_answer(&path, &hint, sent, now)));
         }
     }
 
     /// The call was sent and no answer will come. It counts as spent.
-    pub fn unanswered(mut self) {
+    pub fn record_no_answer(mut self) {
         if let Some(path) = self.path.take() {
             let account = &self.account;
-            account.update(|ledger| ((), ledger.unanswered(&path, Instant::now())));
+            account.update(|ledger| ((), ledger.record_no_answer(&path, Instant::now())));
         }
     }
 }
@@ -209,7 +209,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
             let account = &self.account;
-            account.update(|ledger| ((), ledger.returned(&path, Instant::now())));
+            account.update(|ledger| ((), ledger.release_call(&path, Instant::now())));
         }
     }
 }

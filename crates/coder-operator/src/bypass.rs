@@ -1,8 +1,9 @@
-//! What is known of one token's right not to be counted. Pure: what was heard is given, and so is the time.
+//! Whether the server honors the rate-limit bypass of one token. Pure: the caller passes results
+//! and the time.
 //!
-//! The header is tried by one call at a time until the server has heeded it, so that a refusal costs one
-//! request and not one for each call that was on its way. A refusal is remembered for an hour, and so is
-//! that the server counts all the same.
+//! One call at a time tries the header until the server has honored it, so that a refusal costs one
+//! request and not one for each call in flight. A refusal is remembered for an hour, and so is a
+//! bypass without effect.
 
 use std::time::Duration;
 
@@ -10,32 +11,32 @@ use tokio::time::Instant;
 
 use crate::client::CallErrorClass;
 
-/// For how long a refusal is remembered.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+/// How long a refusal is remembered.
+const REFUSAL_TTL: Duration = Duration::from_secs(3600);
 
-/// How the bypass stands with one token.
+/// State of the bypass for one token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BypassState {
-    /// It was not tried, or too long ago.
+    /// Not tried, or too long ago.
     #[default]
     Untried,
-    /// The server heeds it.
+    /// The server honors it.
     Works,
-    /// The server refuses it: the token is no owner's.
+    /// The server refuses it: the token does not belong to an owner.
     Refused,
-    /// The server counts all the same.
+    /// The server ignores it and counts the calls.
     Ineffective,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct BypassMemory {
     state: BypassState,
-    trying: bool,
+    in_trial: bool,
     until: Option<Instant>,
 }
 
 impl BypassMemory {
-    /// How it stands.
+    /// The current state.
     pub(crate) fn state(&self, now: Instant) -> BypassState {
         match self.until {
             Some(until) if now >= until => BypassState::Untried,
@@ -43,32 +44,33 @@ impl BypassMemory {
         }
     }
 
-    /// Whether a call that wants it sends the header. If so, what comes of it must be told.
-    pub(crate) fn begin(&mut self, now: Instant) -> bool {
+    /// Whether a call that wants the bypass sends the header. If so, `ended` must be called with
+    /// its result.
+    pub(crate) fn begin_trial(&mut self, now: Instant) -> bool {
         match self.state(now) {
             BypassState::Works => true,
             BypassState::Refused | BypassState::Ineffective => false,
-            BypassState::Untried => !std::mem::replace(&mut self.trying, true),
+            BypassState::Untried => !std::mem::replace(&mut self.in_trial, true),
         }
     }
 
-    /// A call with the header has ended: as `Ok`, by a refusal, or in no way at all. Returns what has to be
-    /// said that was not known before.
-    pub(crate) fn ended(
+    /// A call with the header ended: with success, a refusal, or no result. Returns the state if it
+    /// changed.
+    pub(crate) fn end_trial(
         &mut self,
         how: Option<Result<(), CallErrorClass>>,
         now: Instant,
     ) -> Option<BypassState> {
         let before = self.state(now);
-        self.trying = false;
+        self.in_trial = false;
         match how {
             Some(Err(CallErrorClass::BypassRefused)) => {
-                self.remember(BypassState::Refused, before, now)
+                self.set_state(BypassState::Refused, before, now)
             }
             Some(Err(CallErrorClass::Limited)) => {
-                self.remember(BypassState::Ineffective, before, now)
+                self.set_state(BypassState::Ineffective, before, now)
             }
-            // The handler was reached: the limiter let it through.
+            // The handler was reached, so the limiter let it through.
             Some(
                 Ok(())
                 | Err(CallErrorClass::Invalid | CallErrorClass::Missing | CallErrorClass::Exists),
@@ -78,18 +80,18 @@ impl BypassMemory {
                 }
                 None
             }
-            // Somebody else may have answered, or nobody.
+            // A proxy may have responded, or no response arrived.
             Some(Err(_)) | None => None,
         }
     }
 
-    /// The server is one that takes no notice of the header.
-    pub(crate) fn unknown_there(&mut self, now: Instant) -> Option<BypassState> {
+    /// The server is too old to support the header.
+    pub(crate) fn record_unsupported(&mut self, now: Instant) -> Option<BypassState> {
         let before = self.state(now);
-        self.remember(BypassState::Ineffective, before, now)
+        self.set_state(BypassState::Ineffective, before, now)
     }
 
-    fn remember(
+    fn set_state(
         &mut self,
         what: BypassState,
         before: BypassState,
@@ -98,7 +100,7 @@ impl BypassMemory {
         if before == what {
             return None;
         }
-        (self.state, self.until) = (what, Some(now + REMEMBERED));
+        (self.state, self.until) = (what, Some(now + REFUSAL_TTL));
         Some(what)
     }
 }
@@ -114,10 +116,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_tried_once_and_then_never_counted() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        assert!(!memory.begin(after(0)), "one tries, the others are counted");
-        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        assert!(memory.begin_trial(after(0)));
+        assert!(
+            !memory.begin_trial(after(0)),
+            "one tries, the others are counted"
+        );
+        assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         assert_eq!(memory.state(after(100_000)), BypassState::Works);
     }
 
@@ -126,9 +131,10 @@ mod tests {
         let mut memory = BypassMemory::default();
         let mut tries = 0;
         for second in 0..7200 {
-            if memory.begin(after(second)) {
+            if memory.begin_trial(after(second)) {
                 tries += 1;
-                let said = memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(second));
+                let said =
+                    memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(second));
                 assert_eq!(said, Some(BypassState::Refused));
             }
         }
@@ -136,24 +142,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_server_that_counts_all_the_same_is_said_once() {
+    async fn a_server_that_counts_anyway_is_reported_once() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        assert_eq!(memory.ended(Some(Ok(())), after(0)), None);
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
+        assert!(memory.begin_trial(after(0)));
+        assert_eq!(memory.end_trial(Some(Ok(())), after(0)), None);
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
         let limited = Some(Err(CallErrorClass::Limited));
         assert_eq!(
-            memory.ended(limited, after(2)),
+            memory.end_trial(limited, after(2)),
             Some(BypassState::Ineffective)
         );
-        assert_eq!(memory.ended(limited, after(2)), None);
-        assert!(!memory.begin(after(3)));
-        assert_eq!(memory.unknown_there(after(4)), None);
-        assert!(memory.begin(after(3602)));
+        assert_eq!(memory.end_trial(limited, after(2)), None);
+        assert!(!memory.begin_trial(after(3)));
+        assert_eq!(memory.record_unsupported(after(4)), None);
+        assert!(memory.begin_trial(after(3602)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_says_nothing_about_it_is_tried_again() {
+    async fn an_unrelated_failure_is_tried_again() {
         let mut memory = BypassMemory::default();
         for how in [
             None,
@@ -161,8 +167,8 @@ mod tests {
             Some(Err(CallErrorClass::NoAnswer)),
             Some(Err(CallErrorClass::Token)),
         ] {
-            assert!(memory.begin(after(0)));
-            assert_eq!(memory.ended(how, after(0)), None);
+            assert!(memory.begin_trial(after(0)));
+            assert_eq!(memory.end_trial(how, after(0)), None);
             assert_eq!(memory.state(after(0)), BypassState::Untried);
         }
     }
@@ -170,11 +176,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_late_success_does_not_undo_a_refusal() {
         let mut memory = BypassMemory::default();
-        assert!(memory.begin(after(0)));
-        memory.ended(Some(Ok(())), after(0));
-        assert!(memory.begin(after(1)) && memory.begin(after(1)));
-        memory.ended(Some(Err(CallErrorClass::BypassRefused)), after(1));
-        memory.ended(Some(Ok(())), after(2));
+        assert!(memory.begin_trial(after(0)));
+        memory.end_trial(Some(Ok(())), after(0));
+        assert!(memory.begin_trial(after(1)) && memory.begin_trial(after(1)));
+        memory.end_trial(Some(Err(CallErrorClass::BypassRefused)), after(1));
+        memory.end_trial(Some(Ok(())), after(2));
         assert_eq!(memory.state(after(2)), BypassState::Refused);
     }
 }

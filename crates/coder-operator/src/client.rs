@@ -1,15 +1,14 @@
-//! coderd's API: thin, typed calls that keep the headers of every answer, because they say what is left
-//! of the rate limit.
+//! Typed calls of coderd's API. Each returns the response headers, which carry the rate limit.
 //!
-//! One call is one request. Nothing here waits, tries again, follows a redirect or decides; every call of
-//! the operator goes through [`crate::server`], which has the gate and the budget.
+//! One call is one request. This module does not wait, retry, follow redirects or decide; all calls
+//! go through [`crate::server`], which has the backoff and the rate limiter.
 
 mod ask;
 mod base;
-mod clean;
 mod endpoint;
 mod error;
 mod model;
+mod redact;
 
 use std::fmt;
 
@@ -29,31 +28,31 @@ pub use model::{
     WorkspaceProxy, WorkspaceProxyHealth,
 };
 
-/// Carries the token.
-const SESSION: HeaderName = HeaderName::from_static("coder-session-token");
-/// Asks not to be counted.
-const BYPASS: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
+/// Header with the token.
+const SESSION_TOKEN_HEADER: HeaderName = HeaderName::from_static("coder-session-token");
+/// Header that requests to bypass the rate limit.
+const BYPASS_HEADER: HeaderName = HeaderName::from_static("x-coder-bypass-ratelimit");
 
-/// Speaks to one server with one token. Cheap to clone.
+/// A client for one server and one token. Cheap to clone.
 #[derive(Clone)]
 pub struct CoderClient {
     transport: Transport,
-    base: ServerUrl,
+    base_url: ServerUrl,
     token: ApiToken,
 }
 
-/// An answer of success.
+/// A successful response.
 #[derive(Clone)]
 pub struct CoderResponse<T> {
-    /// Its status.
+    /// HTTP status.
     pub status: u16,
-    /// Its headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// What it says.
+    /// Decoded body.
     pub body: T,
 }
 
-/// What a call returns.
+/// Result of a call.
 pub type Result<T> = std::result::Result<T, CallError>;
 
 impl CoderClient {
@@ -62,32 +61,39 @@ impl CoderClient {
     pub fn new(transport: Transport, base: ServerUrl, token: ApiToken) -> Self {
         Self {
             transport,
-            base,
+            base_url: base,
             token,
         }
     }
 
-    /// Where it speaks to.
+    /// The server's URL.
     #[must_use]
-    pub fn base(&self) -> &ServerUrl {
-        &self.base
+    pub fn base_url(&self) -> &ServerUrl {
+        &self.base_url
     }
 
-    /// Makes one call: one request, however it ends. With `bypass` it asks not to be counted.
+    /// Sends one request. With `bypass` it requests to bypass the rate limit.
     ///
     /// # Errors
-    /// What the server said, or that it said nothing.
+    /// The server returned an error, or did not respond.
     pub async fn send<T>(&self, ask: &CoderCall<T>, bypass: bool) -> Result<CoderResponse<T>> {
         let lost =
             |cause: &dyn fmt::Display| CallError::no_answer(&self.token, ask.endpoint, cause);
-        let request = self.request(ask, bypass).map_err(|cause| lost(&cause))?;
+        let request = self
+            .build_request(ask, bypass)
+            .map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
             let said = (head.status, head.headers, body.as_ref());
-            return Err(CallError::refused(&self.token, ask.endpoint, bypass, said));
+            return Err(CallError::from_response(
+                &self.token,
+                ask.endpoint,
+                bypass,
+                said,
+            ));
         }
-        match ask.read(&body) {
+        match ask.parse(&body) {
             Some(body) => Ok(CoderResponse {
                 status: head.status.as_u16(),
                 headers: head.headers,
@@ -101,20 +107,20 @@ impl CoderClient {
         }
     }
 
-    fn request<T>(
+    fn build_request<T>(
         &self,
         ask: &CoderCall<T>,
         bypass: bool,
     ) -> std::result::Result<Request<Bytes>, http::Error> {
         let mut request = Request::builder()
             .method(ask.method.clone())
-            .uri(format!("{}{}", self.base.url(), ask.path))
+            .uri(format!("{}{}", self.base_url.url(), ask.path))
             .header(header::ACCEPT, "application/json");
         if ask.endpoint.needs_token() {
-            request = request.header(SESSION, self.token.header(""));
+            request = request.header(SESSION_TOKEN_HEADER, self.token.to_header_value(""));
         }
         if bypass {
-            request = request.header(BYPASS, HeaderValue::from_static("true"));
+            request = request.header(BYPASS_HEADER, HeaderValue::from_static("true"));
         }
         match &ask.body {
             None => request.body(Bytes::new()),
@@ -125,7 +131,7 @@ impl CoderClient {
     }
 }
 
-/// Without the headers: what a gateway puts there is nobody's to vouch for.
+/// Leaves the headers out: a proxy may have put anything there.
 impl<T> fmt::Debug for CoderResponse<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Answer")
@@ -137,7 +143,7 @@ impl<T> fmt::Debug for CoderResponse<T> {
 impl fmt::Debug for CoderClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("base", &self.base)
+            .field("base", &self.base_url)
             .finish_non_exhaustive()
     }
 }

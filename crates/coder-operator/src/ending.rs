@@ -1,4 +1,5 @@
-//! How a pass ends that was held up at a server, and what is written down of a rate limit. Pure.
+//! How a reconcile ends that was blocked by a server, and how the status reports a rate limit.
+//! Pure.
 
 use std::time::Duration;
 
@@ -9,43 +10,45 @@ use tokio::time::Instant;
 
 use crate::client::CallErrorClass;
 use crate::hindrance::Blocked;
-use crate::times::{after, seconds};
+use crate::times::{add_span, whole_seconds};
 
-/// What a refusal is waited out with that only a person can mend.
-pub(crate) const SELDOM: Duration = Duration::from_secs(600);
-/// How soon what hindered a pass that went on all the same is tried again.
-const SOON: Duration = Duration::from_secs(15);
-/// What is written down of the first wait where nobody has told it yet.
-const FIRST: Duration = Duration::from_secs(5);
-/// How soon what was refused for the limit is looked at again; the gate knows how long it really takes.
-const MOMENT: Duration = Duration::from_secs(1);
-/// The longest that one step of a backoff takes: what a restarted process waits, at most.
+/// Retry interval of a refusal that only a person can fix.
+pub(crate) const PERMANENT_RETRY: Duration = Duration::from_secs(600);
+/// Retry interval of a blocked call if the reconcile continued without it.
+const BLOCKED_RETRY: Duration = Duration::from_secs(15);
+/// First wait in the status while the actual one is not known.
+const INITIAL_WAIT: Duration = Duration::from_secs(5);
+/// Retry interval of a rate-limited call; the object's backoff has the actual wait.
+const LIMITED_RECHECK: Duration = Duration::from_secs(1);
+/// Longest step of a backoff, which limits the wait after a restart.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(120);
 
-/// How a pass ends that has no step left.
+/// Result of a reconcile without a next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Look again after this time. Nothing of it: the status must be written before what comes next.
-    Again(Duration),
-    /// Nothing helps but a change.
+    /// Reconcile again after this time. Zero: the status must be written before the next step.
+    RequeueAfter(Duration),
+    /// Only a change of the spec helps.
     Rejected { reason: String, message: String },
-    /// The server does not answer.
+    /// The server does not respond.
     Unavailable(String),
 }
 
 impl End {
-    /// After a hindrance that nothing gets past. `failed` is the reason where only a person can help.
-    pub(crate) fn hindered(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
+    /// The result if a call blocks everything. `failed` is the reason where only a person can help.
+    pub(crate) fn from_blocked(hindrance: &Blocked, now: Instant, failed: &str) -> Self {
         match hindrance {
-            Blocked::Later { until, .. } => {
-                Self::Again(until.saturating_duration_since(now).max(MOMENT / 10))
-            }
+            Blocked::Later { until, .. } => Self::RequeueAfter(
+                until
+                    .saturating_duration_since(now)
+                    .max(LIMITED_RECHECK / 10),
+            ),
             Blocked::Refused(error) => match error.class {
-                CallErrorClass::Limited => Self::Again(MOMENT),
+                CallErrorClass::Limited => Self::RequeueAfter(LIMITED_RECHECK),
                 CallErrorClass::Server | CallErrorClass::NoAnswer => {
                     Self::Unavailable(error.to_string())
                 }
-                CallErrorClass::Token => Self::Again(SELDOM),
+                CallErrorClass::Token => Self::RequeueAfter(PERMANENT_RETRY),
                 _ => Self::Rejected {
                     reason: failed.to_owned(),
                     message: error.to_string(),
@@ -54,32 +57,34 @@ impl End {
         }
     }
 
-    /// The same, or earlier if what hindered a course that went on all the same passes earlier.
-    pub(crate) fn sooner(self, hindrances: &[Blocked], now: Instant) -> Self {
-        let Self::Again(wait) = self else {
+    /// The same, or earlier if another blocked call can be retried earlier.
+    pub(crate) fn min_wait(self, hindrances: &[Blocked], now: Instant) -> Self {
+        let Self::RequeueAfter(wait) = self else {
             return self;
         };
-        let turns = hindrances.iter().filter(|it| it.passes());
+        let turns = hindrances.iter().filter(|it| it.is_transient());
         let soonest = turns.map(|it| match it {
-            Blocked::Later { until, .. } => until.saturating_duration_since(now).max(MOMENT),
-            Blocked::Refused(_) => SOON,
+            Blocked::Later { until, .. } => {
+                until.saturating_duration_since(now).max(LIMITED_RECHECK)
+            }
+            Blocked::Refused(_) => BLOCKED_RETRY,
         });
-        Self::Again(soonest.fold(wait, Duration::min))
+        Self::RequeueAfter(soonest.fold(wait, Duration::min))
     }
 
-    /// What the runtime is told.
-    pub(crate) fn verdict(self) -> Result<Action> {
+    /// The result for the runtime.
+    pub(crate) fn action(self) -> Result<Action> {
         match self {
-            Self::Again(wait) => Ok(Action::RequeueAfter(wait)),
+            Self::RequeueAfter(wait) => Ok(Action::RequeueAfter(wait)),
             Self::Rejected { reason, message } => Ok(Action::reject(&reason, message)),
             Self::Unavailable(why) => Err(Error::new(Pushed::Unavailable, why)),
         }
     }
 }
 
-/// Writes down once that the server refuses for its limit, and takes it back when it has answered: a pass
-/// that needed nothing of it proves nothing while its last answer was a refusal.
-pub(crate) fn limited(
+/// Sets the condition when the server starts to rate limit, and clears it after a successful
+/// response. A reconcile without a call does not clear it while the last response was a refusal.
+pub(crate) fn record_rate_limit(
     hindrances: &[Blocked],
     throttled: bool,
     (now, instant): (Timestamp, Instant),
@@ -93,7 +98,7 @@ pub(crate) fn limited(
             until,
         } => Some((*endpoint, until.saturating_duration_since(instant))),
         Blocked::Refused(error) if error.class == CallErrorClass::Limited => {
-            Some((error.endpoint, FIRST))
+            Some((error.endpoint, INITIAL_WAIT))
         }
         _ => None,
     });
@@ -102,29 +107,29 @@ pub(crate) fn limited(
             notes.push(EventNote::warning(
                 "RateLimited",
                 "Call",
-                limited_story(endpoint),
+                rate_limit_message(endpoint),
             ));
-            let since = seconds(now);
+            let since = whole_seconds(now);
             *record = Some(RateLimited {
                 endpoint: endpoint.to_owned(),
-                not_before: seconds(after(&since, wait.min(LONGEST_BACKOFF))),
+                not_before: whole_seconds(add_span(&since, wait.min(LONGEST_BACKOFF))),
                 since,
             });
         }
-        // An episode ends with an answer, not with a pass that needed none.
+        // The condition is cleared by a response, not by a reconcile without a call.
         (None, Some(_)) if !throttled => {
             *record = None;
-            let story = "the server answers again within its rate limit";
+            let story = "the server's rate limit allows calls again";
             notes.push(EventNote::normal("Recovered", "Call", story));
         }
         _ => {}
     }
 }
 
-/// Why nothing is sent for now.
-pub(crate) fn limited_story(endpoint: &str) -> String {
+/// Why no calls are sent now.
+pub(crate) fn rate_limit_message(endpoint: &str) -> String {
     format!(
-        "the server refused `{endpoint}` for its rate limit: calls go on when it allows, in steps of 2 s to \
-         2 min; what works keeps working"
+        "the server rate limited `{endpoint}`: calls are retried after 2 s to 2 min; running pods \
+         are not affected"
     )
 }

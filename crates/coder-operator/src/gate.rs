@@ -1,9 +1,9 @@
-//! The gate in front of every call of an object: closed for a while after each 429, whatever event arrives.
+//! Backoff of each object: after a 429 its calls wait, whatever events arrive.
 //!
-//! The wait doubles from two seconds to two minutes, give or take a fifth; once it is two minutes it is
-//! drawn from the whole upper half, so that objects which were refused together come back one by one. Any
-//! other answer opens the gate for good. The gate knows nothing of budgets: it holds back the object, and
-//! a budget the path.
+//! The wait doubles from two seconds to two minutes, with a jitter of a fifth; at two minutes it is
+//! drawn from the whole upper half, so that objects refused together return one by one. Any other
+//! response ends the backoff. It is independent of the rate limiter: this limits an object, the
+//! limiter a path.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,44 +15,44 @@ use tokio::time::Instant;
 
 use crate::object::Object;
 
-const BASE: Duration = Duration::from_secs(2);
-const CAP: Duration = Duration::from_secs(120);
-const FLOOR: Duration = Duration::from_secs(1);
+const BASE_DELAY: Duration = Duration::from_secs(2);
+const MAX_DELAY: Duration = Duration::from_secs(120);
+const MIN_DELAY: Duration = Duration::from_secs(1);
 const JITTER: f64 = 0.2;
-/// The first refusal in a row whose wait is at the cap.
-const CAPPED: u32 = 7;
+/// The number of refusals from which the wait is at its maximum.
+const CAPPED_REFUSALS: u32 = 7;
 
-/// The gates of all objects. Clones share them.
+/// The backoffs of all objects. Clones share them.
 #[derive(Clone, Debug)]
 pub struct ObjectBackoffs(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
-    /// Those that were refused, or whose status was read. An open one stays, so that the status of an
-    /// episode that is over does not close it again.
+    /// Objects that were refused, or whose status was read. An entry stays after the backoff ends,
+    /// so that an outdated status does not start it again.
     gates: BTreeMap<Object, Gate>,
-    dice: fastrand::Rng,
+    rng: fastrand::Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Gate {
-    /// Refusals in a row.
+    /// Consecutive refusals.
     refusals: u32,
     not_before: Option<Instant>,
 }
 
 impl ObjectBackoffs {
-    /// No object was refused yet.
+    /// No backoffs yet.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             gates: BTreeMap::new(),
-            dice: fastrand::Rng::with_seed(seed),
+            rng: fastrand::Rng::with_seed(seed),
         })))
     }
 
-    /// When `who` may call, if not now. `resume` is what its status says, which counts until this process
-    /// has seen an answer of its own.
+    /// When `who` may call; `None` if now. `resume` is the rate limit in its status, which counts
+    /// until this process has seen a response of its own.
     #[must_use]
     pub fn not_before(
         &self,
@@ -66,7 +66,7 @@ impl ObjectBackoffs {
             (Some(gate), _) => gate,
             (None, None) => return None,
             (None, Some(episode)) => {
-                let gate = Gate::resumed(episode, now, &mut state.dice);
+                let gate = Gate::from_status(episode, now, &mut state.rng);
                 state.gates.insert(who.clone(), gate);
                 gate
             }
@@ -74,36 +74,36 @@ impl ObjectBackoffs {
         gate.not_before.filter(|until| now.0 < *until)
     }
 
-    /// A call of `who` was answered by a 429. Says how long it makes no other. One that was on its way
-    /// together with another that was refused counts as that one.
+    /// A call of `who` was refused with 429. Returns how long it waits. Calls that were in flight
+    /// together count as one refusal.
     #[must_use]
-    pub fn refused(&self, who: &Object, now: Instant) -> Duration {
+    pub fn record_refusal(&self, who: &Object, now: Instant) -> Duration {
         let mut state = self.lock();
-        let State { gates, dice } = &mut *state;
+        let State { gates, rng: dice } = &mut *state;
         let gate = gates.entry(who.clone()).or_default();
         if let Some(until) = gate.not_before.filter(|until| now < *until) {
             return until - now;
         }
         gate.refusals = gate.refusals.saturating_add(1);
-        let wait = wait(gate.refusals, dice);
+        let wait = jittered_delay(gate.refusals, dice);
         gate.not_before = Some(now + wait);
         wait
     }
 
-    /// A call of `who` was answered by anything else.
-    pub fn answered(&self, who: &Object) {
+    /// A call of `who` got any other response.
+    pub fn record_answer(&self, who: &Object) {
         self.lock().gates.insert(who.clone(), Gate::default());
     }
 
-    /// Whether the last answer that `who` got was a 429.
+    /// Whether the last response to `who` was a 429.
     #[must_use]
     pub fn is_refused(&self, who: &Object) -> bool {
         let state = self.lock();
         state.gates.get(who).is_some_and(|gate| gate.refusals > 0)
     }
 
-    /// The object is gone.
-    pub fn forget(&self, who: &Object) {
+    /// The object was deleted.
+    pub fn remove(&self, who: &Object) {
         self.lock().gates.remove(who);
     }
 
@@ -113,48 +113,48 @@ impl ObjectBackoffs {
 }
 
 impl Gate {
-    /// As an earlier process has left it: as many refusals as fit into the time since the episode began, and
-    /// a step of that length before the first call. A time that is further away than any wait was written
-    /// by another clock.
-    fn resumed(
+    /// Restores a backoff from the status: as many refusals as fit into the time since it began,
+    /// and one wait of that length before the first call. A time further away than any wait was
+    /// written by another clock.
+    fn from_status(
         episode: &RateLimited,
         (now, wall): (Instant, Timestamp),
         dice: &mut fastrand::Rng,
     ) -> Self {
-        let lasted = between(episode.since.0, wall.max(episode.not_before.0));
+        let lasted = elapsed_between(episode.since.0, wall.max(episode.not_before.0));
         let longest = |refusals| {
-            let waits: Duration = (1..=refusals).map(nominal).sum();
+            let waits: Duration = (1..=refusals).map(nominal_delay).sum();
             waits.mul_f64(1.0 + JITTER)
         };
-        let refusals = (1..CAPPED).find(|refusals| lasted <= longest(*refusals));
-        let refusals = refusals.unwrap_or(CAPPED);
-        let noted = between(wall, episode.not_before.0).min(CAP);
+        let refusals = (1..CAPPED_REFUSALS).find(|refusals| lasted <= longest(*refusals));
+        let refusals = refusals.unwrap_or(CAPPED_REFUSALS);
+        let noted = elapsed_between(wall, episode.not_before.0).min(MAX_DELAY);
         Self {
             refusals,
-            not_before: Some(now + noted.max(wait(refusals, dice))),
+            not_before: Some(now + noted.max(jittered_delay(refusals, dice))),
         }
     }
 }
 
-fn between(from: Timestamp, to: Timestamp) -> Duration {
+fn elapsed_between(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
 }
 
-/// How long the wait after a number of refusals is, without its jitter.
-fn nominal(refusals: u32) -> Duration {
+/// The wait after a number of refusals, without jitter.
+fn nominal_delay(refusals: u32) -> Duration {
     match refusals {
-        CAPPED.. => CAP,
-        _ => BASE * 2u32.pow(refusals.saturating_sub(1)),
+        CAPPED_REFUSALS.. => MAX_DELAY,
+        _ => BASE_DELAY * 2u32.pow(refusals.saturating_sub(1)),
     }
 }
 
-fn wait(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
-    let nominal = nominal(refusals);
+fn jittered_delay(refusals: u32, dice: &mut fastrand::Rng) -> Duration {
+    let nominal = nominal_delay(refusals);
     let factor = match refusals {
-        CAPPED.. => 0.5 + dice.f64() / 2.0,
+        CAPPED_REFUSALS.. => 0.5 + dice.f64() / 2.0,
         _ => 1.0 - JITTER + dice.f64() * 2.0 * JITTER,
     };
-    nominal.mul_f64(factor).clamp(FLOOR, CAP)
+    nominal.mul_f64(factor).clamp(MIN_DELAY, MAX_DELAY)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Why something could not be done at a server, as a decision sees it.
+//! Why a call to a server brought no result, as input of a decision.
 
 use std::time::Duration;
 
@@ -8,23 +8,24 @@ use crate::client::{CallError, CallErrorClass, CoderEndpoint};
 use crate::pushback::Pushback;
 use crate::server::MaxAge;
 
-/// How old what is known may be while a call waits for its turn, and while the server refuses.
-const WAITING: Duration = Duration::from_secs(300);
-const THROTTLED: Duration = Duration::from_secs(3600);
+/// Maximum age of cached data while a call is queued, and while the server refuses calls.
+const QUEUED_MAX_AGE: Duration = Duration::from_secs(300);
+const THROTTLED_MAX_AGE: Duration = Duration::from_secs(3600);
 
-/// What came of a look in this pass.
+/// Result of a read in this reconcile.
 pub(crate) type CallResult<T> = Result<T, Blocked>;
 
-/// Why something could not be done at a server.
+/// Why a call brought no result.
 #[derive(Clone, Debug)]
 pub(crate) enum Blocked {
-    /// Nothing was sent; it is our turn then. `limited`: because the server refused before.
+    /// Nothing was sent; the call may be made at `until`. `limited`: because the server refused an
+    /// earlier one.
     Later {
         until: Instant,
         limited: bool,
         endpoint: &'static str,
     },
-    /// The server refused, now or a while ago.
+    /// The server refused, now or recently.
     Refused(CallError),
 }
 
@@ -36,8 +37,8 @@ impl Blocked {
         }
     }
 
-    /// Whether it passes without anybody's doing.
-    pub(crate) fn passes(&self) -> bool {
+    /// Whether it resolves without a person's intervention.
+    pub(crate) fn is_transient(&self) -> bool {
         let class = self.class();
         class.is_none_or(|it| {
             matches!(
@@ -47,21 +48,25 @@ impl Blocked {
         })
     }
 
-    /// How old what is known may be that stands in for an answer. Waiting for a turn says nothing of what
-    /// was to be looked at, and a rate limit as little.
-    pub(crate) fn stand_in(&self) -> Option<MaxAge> {
+    /// Maximum age of cached data that may replace the response. A queued or rate-limited call does
+    /// not suggest that the data changed.
+    pub(crate) fn fallback_max_age(&self) -> Option<MaxAge> {
         let limited = match self {
             Self::Later { limited, .. } => *limited,
             Self::Refused(error) if error.class == CallErrorClass::Limited => true,
             Self::Refused(_) => return None,
         };
-        let age = if limited { THROTTLED } else { WAITING };
+        let age = if limited {
+            THROTTLED_MAX_AGE
+        } else {
+            QUEUED_MAX_AGE
+        };
         Some(MaxAge::Within(age))
     }
 }
 
-/// Whether a call may have happened although nothing says so.
-pub(crate) fn unclear(hindrance: &Blocked) -> bool {
+/// Whether the call may have taken effect without a response.
+pub(crate) fn is_ambiguous(hindrance: &Blocked) -> bool {
     let error = match hindrance {
         Blocked::Later { .. } => return false,
         Blocked::Refused(error) => error,
@@ -72,7 +77,7 @@ pub(crate) fn unclear(hindrance: &Blocked) -> bool {
     )
 }
 
-pub(crate) fn hindrance(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
+pub(crate) fn new_blocked(endpoint: CoderEndpoint, pushback: Pushback) -> Blocked {
     match pushback {
         Pushback::Later { until, limited } => Blocked::Later {
             until,

@@ -1,90 +1,90 @@
-//! Whose rate limit a token spends from, as the server counts. Pure: what the server says is given, and so
-//! is the time.
+//! Which identity's rate limit a token uses. Pure: the caller passes the server's responses and the
+//! time.
 //!
-//! Since 2.32 the server counts by user: two tokens of one user share a limit. Before, it counts by
-//! address, so that all tokens share one.
+//! Since 2.32 the server counts by user: two tokens of one user share a limit. Earlier versions
+//! count by address, so that all tokens share one.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// For how long it is believed.
-const BELIEVED: Duration = Duration::from_secs(3600);
-/// When it is asked again after it could not be learned.
-const AGAIN: Duration = Duration::from_secs(60);
-/// The first version that counts by user, and that heeds the bypass header.
-const BY_USER: (u32, u32) = (2, 32);
+/// How long the identity is cached.
+const IDENTITY_TTL: Duration = Duration::from_secs(3600);
+/// When it is read again after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// The first version that counts by user and supports the bypass header.
+const PER_USER_SINCE: (u32, u32) = (2, 32);
 
-/// Whose rate limit it is, at one server.
+/// The identity whose rate limit applies at one server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LimitOwner {
-    /// That of everybody who calls from here.
-    Everybody,
-    /// A user's.
+    /// Shared by all calls from this address.
+    SourceAddress,
+    /// A user's own.
     User(String),
-    /// Not known yet: the token has one of its own, by its fingerprint.
+    /// Unknown: the token counts as its own identity, by its fingerprint.
     Token(String),
 }
 
 impl LimitOwner {
-    /// What people know it by.
+    /// Its name for people.
     pub(crate) fn name(&self) -> String {
         match self {
-            Self::Everybody => "all".to_owned(),
+            Self::SourceAddress => "all".to_owned(),
             Self::User(id) => id.clone(),
             Self::Token(fingerprint) => format!("token-{fingerprint}"),
         }
     }
 }
 
-/// Whether a server of this version counts by user. A version that cannot be read, or one of nobody's
-/// release, is taken for a new one.
-pub(crate) fn counts_users(version: &str) -> bool {
+/// Whether a server of this version counts by user. A version that cannot be parsed counts as a new
+/// one.
+pub(crate) fn limits_per_user(version: &str) -> bool {
     let mut numbers = version.trim().trim_start_matches('v').split('.');
     let mut next = || numbers.next()?.parse::<u32>().ok();
     match (next(), next()) {
-        (Some(major), Some(minor)) if major > 0 => (major, minor) >= BY_USER,
+        (Some(major), Some(minor)) if major > 0 => (major, minor) >= PER_USER_SINCE,
         _ => true,
     }
 }
 
-/// What is known of one token.
+/// The identity of one token.
 #[derive(Debug)]
 pub(crate) struct IdentityCache {
     fingerprint: String,
-    whose: Option<LimitOwner>,
-    ask_at: Option<Instant>,
+    owner: Option<LimitOwner>,
+    refresh_at: Option<Instant>,
 }
 
 impl IdentityCache {
     pub(crate) fn new(fingerprint: String) -> Self {
         Self {
             fingerprint,
-            whose: None,
-            ask_at: None,
+            owner: None,
+            refresh_at: None,
         }
     }
 
-    /// Whose it is as far as is known, unless it has to be asked now.
-    pub(crate) fn believed(&self, now: Instant) -> Option<LimitOwner> {
-        self.ask_at.filter(|at| now < *at).map(|_| self.whose())
+    /// The cached identity, unless it has to be read now.
+    pub(crate) fn fresh_owner(&self, now: Instant) -> Option<LimitOwner> {
+        self.refresh_at.filter(|at| now < *at).map(|_| self.owner())
     }
 
-    /// The server has told.
-    pub(crate) fn learned(&mut self, whose: LimitOwner, now: Instant) {
-        self.whose = Some(whose);
-        self.ask_at = Some(now + BELIEVED);
+    /// The server returned the identity.
+    pub(crate) fn set_owner(&mut self, whose: LimitOwner, now: Instant) {
+        self.owner = Some(whose);
+        self.refresh_at = Some(now + IDENTITY_TTL);
     }
 
-    /// The server could not tell. What it said before is believed for longer.
-    pub(crate) fn failed(&mut self, now: Instant) -> LimitOwner {
-        self.ask_at = Some(now + AGAIN);
-        self.whose()
+    /// The read failed. A cached identity is kept longer.
+    pub(crate) fn record_failure(&mut self, now: Instant) -> LimitOwner {
+        self.refresh_at = Some(now + RETRY_INTERVAL);
+        self.owner()
     }
 
-    fn whose(&self) -> LimitOwner {
+    fn owner(&self) -> LimitOwner {
         let own = || LimitOwner::Token(self.fingerprint.clone());
-        self.whose.clone().unwrap_or_else(own)
+        self.owner.clone().unwrap_or_else(own)
     }
 }
 
@@ -106,23 +106,30 @@ mod tests {
             ("main", true),
             ("", true),
         ] {
-            assert_eq!(counts_users(version), by_user, "{version}");
+            assert_eq!(limits_per_user(version), by_user, "{version}");
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_asked_once_an_hour_and_sooner_after_a_failure() {
+    async fn the_identity_is_read_once_an_hour_and_sooner_after_a_failure() {
         let start = Instant::now();
         let mut known = IdentityCache::new("abc".to_owned());
-        assert_eq!(known.believed(start), None);
+        assert_eq!(known.fresh_owner(start), None);
         let own = LimitOwner::Token("abc".to_owned());
-        assert_eq!(known.failed(start), own);
-        assert_eq!(known.believed(start + AGAIN / 2), Some(own));
-        assert_eq!(known.believed(start + AGAIN), None);
+        assert_eq!(known.record_failure(start), own);
+        assert_eq!(known.fresh_owner(start + RETRY_INTERVAL / 2), Some(own));
+        assert_eq!(known.fresh_owner(start + RETRY_INTERVAL), None);
         let user = LimitOwner::User("u-1".to_owned());
-        known.learned(user.clone(), start);
-        assert_eq!(known.believed(start + BELIEVED / 2), Some(user.clone()));
-        assert_eq!(known.believed(start + BELIEVED), None);
-        assert_eq!(known.failed(start + BELIEVED), user, "still believed");
+        known.set_owner(user.clone(), start);
+        assert_eq!(
+            known.fresh_owner(start + IDENTITY_TTL / 2),
+            Some(user.clone())
+        );
+        assert_eq!(known.fresh_owner(start + IDENTITY_TTL), None);
+        assert_eq!(
+            known.record_failure(start + IDENTITY_TTL),
+            user,
+            "still believed"
+        );
     }
 }

@@ -1,32 +1,32 @@
-//! The Coder operator: provisioner daemons and workspace proxies, with one budget per server.
+//! The Coder operator: provisioner daemons and workspace proxies, with one rate limiter per server.
 //!
-//! `provisioner` and `proxy` each observe a world, decide on one next step and take it. Nothing but
-//! `client` speaks to coderd, nothing but `server` calls it, and every call of `server` has passed the
-//! gate of its object and the budget of its identity.
+//! `provisioner` and `proxy` each observe the state, decide on one next step and run it. Only
+//! `client` implements coderd's API, and only `server` calls it, after the backoff of the object
+//! and the rate limiter of the identity.
 #![forbid(unsafe_code)]
 
 mod access;
 pub mod budget;
 mod bypass;
+mod children_state;
 pub mod client;
+mod conditions;
+mod context;
 mod ending;
 pub mod gate;
 mod hindrance;
 mod identity;
-mod keeper;
 pub mod object;
-mod office;
 mod operator;
 mod pods;
 mod provisioner;
-mod proxy;
 pub mod pushback;
-mod said;
-mod seen;
 pub mod server;
 pub mod telemetry;
 mod times;
+mod token_secrets;
 mod views;
-mod wiring;
+mod watches;
+mod workspace_proxy;
 
 pub use operator::{CoderDeps, CoderSettings, operator, run};

@@ -1,4 +1,4 @@
-//! Who asks: an object of one of the operator's kinds. It is a name only; what is known of it is elsewhere.
+//! The object that makes a call. Identity only, without state.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use aplomb::ObjectKey;
 /// An object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Object {
-    /// Its kind, as manifests write it.
+    /// Its kind, as in manifests.
     pub kind: &'static str,
     /// Its namespace and name.
     pub key: ObjectKey,

@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! The operator as a whole: settings, dependencies that tests replace, and the engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 use aplomb_http_client::transport;
 
-use crate::office::{CoderContext, ObjectStates};
+use crate::context::{CoderContext, ObjectStates};
 use crate::server::{self, CoderConnectFn, ServerPool, Tell};
 use crate::telemetry::CoderMetrics;
-use crate::{keeper, provisioner, proxy};
+use crate::{provisioner, token_secrets, workspace_proxy};
 
-/// What Events and the lease call the operator.
+/// Name of the operator in Events and on the lease.
 const NAME: &str = "aplomb-coder";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct CoderSettings {
     /// The namespace of the lease.
     pub namespace: String,
-    /// The only namespace that is looked at; all, if not said.
+    /// The only namespace to watch; default: all.
     pub watch_namespace: Option<String>,
-    /// What this replica is called. No two may share it.
+    /// Unique name of this replica.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin server, published on the lease.
     pub admin: Option<String>,
-    /// For the jitter of backoffs.
+    /// Seed of the backoff jitter.
     pub seed: u64,
 }
 
@@ -47,36 +47,36 @@ impl Default for CoderSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct CoderDeps {
-    /// Connects to servers, with more authorities if any are given.
+    /// Creates the transport to a server, with additional certificate authorities if any are set.
     pub connect: CoderConnectFn,
     /// Wall time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runs tasks; default: the current runtime.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
-    pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
-    pub server: Option<ratelimit::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Where the engine is listed for inspection.
+    pub admin_registry: AdminRegistry,
+    /// Rate limiters of the API server, if operators of one process share them.
+    pub api_limits: Option<ratelimit::ApiServerLimits>,
+    /// Metrics of the operator.
     pub coder: CoderMetrics,
 }
 
 impl CoderDeps {
-    /// The real ones.
+    /// Dependencies for production.
     #[must_use]
-    pub fn real() -> Self {
+    pub fn production() -> Self {
         Self {
-            connect: Arc::new(transport::reqwest),
+            connect: Arc::new(transport::new_reqwest),
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
-            server: None,
+            admin_registry: AdminRegistry::default(),
+            api_limits: None,
             coder: CoderMetrics::default(),
         }
     }
@@ -88,7 +88,7 @@ impl fmt::Debug for CoderDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// The engine of the operator for any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps) -> Engine {
     let shelf = LimiterRegistry::default();
@@ -98,9 +98,9 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
             connect: parts.connect,
             clock: parts.clock.clone(),
             telemetry: parts.coder.clone(),
-            shelf: shelf.clone(),
+            limiters: shelf.clone(),
             seed: settings.seed,
-            tell: tell(&provisioners, &proxies),
+            notify: trigger_fn(&provisioners, &proxies),
         }),
         telemetry: parts.coder.clone(),
         clock: parts.clock.clone(),
@@ -108,15 +108,16 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
         provisioners,
         proxies,
         secrets: Trigger::default(),
-        desk: ObjectStates::default(),
+        states: ObjectStates::default(),
     };
     let metrics = MetricsSource::new(move |registry| parts.coder.register(registry));
     let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity)
+            .with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.admin_registry = parts.board;
-        set.api_limits = parts.server;
+        set.admin_registry = parts.admin_registry;
+        set.api_limits = parts.api_limits;
         set.limiters = shelf;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -125,12 +126,12 @@ pub fn operator(client: kube::Client, settings: &CoderSettings, parts: CoderDeps
     });
     engine
         .controller(provisioner::controller::controller(&office))
-        .controller(proxy::controller::controller(&office))
-        .controller(keeper::controller(&office))
+        .controller(workspace_proxy::controller::controller(&office))
+        .controller(token_secrets::controller(&office))
 }
 
-/// Runs an object whose turn has come.
-fn tell(provisioners: &Trigger, proxies: &Trigger) -> Tell {
+/// Triggers an object whose call may be made now.
+fn trigger_fn(provisioners: &Trigger, proxies: &Trigger) -> Tell {
     let (provisioners, proxies) = (provisioners.clone(), proxies.clone());
     Arc::new(move |who| match who.kind {
         "CoderProvisioner" => provisioners.enqueue(&who.key),

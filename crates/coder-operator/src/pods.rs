@@ -1,11 +1,11 @@
-//! What the pods of both kinds have in common: they run as nobody, write nowhere but where they must, and
-//! trust the server's own authorities where it has any.
+//! Settings shared by the pods of both kinds: they run without privileges, write only to declared
+//! directories, and trust the server's own certificate authorities if it has any.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aplomb::{Context, Kind, ObjectKey, Result};
-use aplomb_api::coder::{labels, shortened};
+use aplomb_api::coder::{labels, truncate_name};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
@@ -15,22 +15,22 @@ use sha2::{Digest, Sha256};
 
 use crate::access::hex;
 
-/// The longest label.
-const LONGEST: usize = 63;
+/// Maximum length of a label value.
+const MAX_LABEL: usize = 63;
 
-/// The key in the Secret that holds the server's authorities.
-pub(crate) const CA: &str = "ca.crt";
+/// Key of the certificate authorities in the Secret.
+pub(crate) const CA_KEY: &str = "ca.crt";
 const CA_DIRECTORY: &str = "/etc/aplomb/server";
-/// The user of Coder's images.
-const USER: i64 = 1000;
+/// The user ID in Coder's images.
+const RUN_AS_USER: i64 = 1000;
 
-/// What a pod mounts.
+/// Mounts of a pod.
 pub(crate) struct PodMounts<'a> {
-    /// The Secret with the authorities.
+    /// The Secret with the certificate authorities.
     pub(crate) secret: &'a str,
-    /// Whether it has any.
+    /// Whether there are any.
     pub(crate) ca: bool,
-    /// Directories that can be written, empty at first.
+    /// Writable directories, initially empty.
     pub(crate) writable: &'a [&'a str],
 }
 
@@ -45,24 +45,24 @@ pub(crate) fn volumes(parts: &PodMounts<'_>) -> (Vec<Value>, Vec<Value>) {
     if parts.ca {
         mounts.push(json!({ "name": "server-ca", "mountPath": CA_DIRECTORY, "readOnly": true }));
         volumes.push(json!({ "name": "server-ca", "secret": {
-            "secretName": parts.secret, "items": [{ "key": CA, "path": CA }] } }));
+            "secretName": parts.secret, "items": [{ "key": CA_KEY, "path": CA_KEY }] } }));
     }
     (mounts, volumes)
 }
 
-/// Makes the program trust the server's authorities.
+/// Environment that makes the program trust the server's certificate authorities.
 pub(crate) fn ca_env(ca: bool) -> Option<Value> {
-    let path = format!("{CA_DIRECTORY}/{CA}");
+    let path = format!("{CA_DIRECTORY}/{CA_KEY}");
     ca.then(|| json!({ "name": "SSL_CERT_FILE", "value": path }))
 }
 
 /// The security contexts of the pod and of the container.
-pub(crate) fn security() -> (Value, Value) {
+pub(crate) fn security_contexts() -> (Value, Value) {
     let pod = json!({
         "runAsNonRoot": true,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
+        "runAsUser": RUN_AS_USER,
+        "runAsGroup": RUN_AS_USER,
+        "fsGroup": RUN_AS_USER,
         "seccompProfile": { "type": "RuntimeDefault" },
     });
     let container = json!({
@@ -73,13 +73,13 @@ pub(crate) fn security() -> (Value, Value) {
     (pod, container)
 }
 
-/// On every child: which object it belongs to.
-pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
+/// Labels of every child: the object it belongs to.
+pub(crate) fn child_labels(app: &str, object: &str) -> BTreeMap<String, String> {
     BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), app.to_owned()),
         (
             "app.kubernetes.io/instance".to_owned(),
-            shortened(object, LONGEST),
+            truncate_name(object, MAX_LABEL),
         ),
         (
             "app.kubernetes.io/managed-by".to_owned(),
@@ -88,12 +88,12 @@ pub(crate) fn owned(app: &str, object: &str) -> BTreeMap<String, String> {
     ])
 }
 
-/// What tells a key's plaintext from another without being one.
+/// Digest of a plaintext: identifies it without revealing it.
 pub(crate) fn digest(plaintext: &[u8]) -> String {
     hex(&Sha256::digest(plaintext), 16)
 }
 
-/// What pods read from the Secret, so that they are replaced when it changes.
+/// Checksum of what pods read from the Secret, so that they are replaced when it changes.
 pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
     let mut all = Sha256::new();
     all.update(plaintext);
@@ -102,8 +102,8 @@ pub(crate) fn checksum(plaintext: &[u8], ca: Option<&str>) -> String {
     hex(&all.finalize(), 16)
 }
 
-/// The Deployment called `name` if `object` owns it. One that another made is neither reported on nor stopped.
-pub(crate) fn own_deployment<K: Kind>(
+/// The Deployment called `name` if `object` owns it. A foreign one is neither reported nor stopped.
+pub(crate) fn owned_deployment<K: Kind>(
     cx: &Context<K>,
     object: &ObjectMeta,
     name: &str,
@@ -117,20 +117,24 @@ pub(crate) fn own_deployment<K: Kind>(
     Ok(found.filter(|it| owns(it)))
 }
 
-/// Stops the pods of a Deployment; each may finish. Nothing else of it is touched: what it was made from
-/// may be gone already.
-pub(crate) async fn drain<K: Kind>(cx: &Context<K>, object: &ObjectMeta, name: &str) -> Result<()> {
-    let Some(own) = own_deployment(cx, object, name)? else {
+/// Scales a Deployment to zero, so that each pod may finish. No other field is changed: what it was
+/// made from may be gone already.
+pub(crate) async fn scale_to_zero<K: Kind>(
+    cx: &Context<K>,
+    object: &ObjectMeta,
+    name: &str,
+) -> Result<()> {
+    let Some(own) = owned_deployment(cx, object, name)? else {
         return Ok(());
     };
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let _guard = cx.fence().guard()?;
     let all = Api::<Deployment>::namespaced(cx.client(), namespace);
-    // The UID makes the server refuse it for another Deployment that has the name by now.
+    // With the UID the server refuses the change if another Deployment has the name by now.
     let uid = &own.metadata.uid;
     let patch = Patch::Merge(json!({ "metadata": { "uid": uid }, "spec": { "replicas": 0 } }));
     match all.patch(name, &PatchParams::default(), &patch).await {
-        // 422 is how the server refuses another UID: ours is gone too.
+        // The server refuses another UID with 422: ours is gone too.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 422) => Ok(()),
         patched => Ok(patched.map(drop)?),
     }

@@ -1,5 +1,5 @@
-//! Why a call brought nothing: either it was not made yet, or it was refused. The difference counts:
-//! what was not sent has certainly not happened.
+//! Why a call brought no result: it was not sent yet, or it was refused. The difference matters: a
+//! call that was not sent certainly had no effect.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use tokio::time::Instant;
 
 use crate::client::{CallError, CallErrorClass};
 
-/// Why a call brought nothing.
+/// Why a call brought no result.
 #[derive(Clone)]
 pub enum Pushback {
-    /// Nothing was sent: it is not yet this object's turn.
+    /// Nothing was sent: the call is queued.
     Later {
-        /// When to ask again. A place in the queue is kept until then, and a little longer.
+        /// When to try again. The place in the queue is kept until then, and a little longer.
         until: Instant,
-        /// Whether it is the server's rate limit that holds it back, and not others who were first.
+        /// Whether the server's rate limit delays it, and not other queued calls.
         limited: bool,
     },
-    /// The server has refused, or said nothing.
+    /// The server refused or did not respond.
     Refused(CallError),
 }
 
 impl Pushback {
-    /// What the refusal means, if it is one.
+    /// The class of the refusal, if it is one.
     #[must_use]
     pub fn class(&self) -> Option<CallErrorClass> {
         match self {
@@ -41,8 +41,8 @@ impl From<CallError> for Pushback {
 impl fmt::Display for Pushback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Later { limited: true, .. } => f.write_str("waits for the rate limit"),
-            Self::Later { limited: false, .. } => f.write_str("waits for its turn"),
+            Self::Later { limited: true, .. } => f.write_str("waiting for the rate limit"),
+            Self::Later { limited: false, .. } => f.write_str("queued behind other calls"),
             Self::Refused(error) => error.fmt(f),
         }
     }

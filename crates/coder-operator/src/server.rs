@@ -1,8 +1,8 @@
 //! Servers, and every call that is made to them.
 //!
-//! A call passes the gate of its object, gets its turn from the account of its identity, checks the right
-//! to act right before it is sent, and teaches all of them what came of it. Nobody waits for a turn: a call
-//! that has to be made later says so. What many want to know is read once.
+//! A call passes the gate of its object, gets its turn from the account of its identity, checks the
+//! right to act right before it is sent, and reports its result to all of them. Callers do not
+//! block: a call that has to be made later says so. What many want to know is read once.
 
 mod call;
 mod calls;
@@ -22,8 +22,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aplomb::Clock;
-use aplomb::ratelimit::LimiterRegistry;
 use aplomb::fence::Fence;
+use aplomb::ratelimit::LimiterRegistry;
 use aplomb_api::coder::RateLimited;
 use aplomb_http_client::{ApiToken, BoxError, Transport};
 use jiff::Timestamp;
@@ -40,10 +40,10 @@ use waiters::CallWaiters;
 
 pub use crate::bypass::BypassState;
 
-/// How long what is known of a server is kept that nobody asks for.
-const UNUSED: Duration = Duration::from_secs(2 * 3600);
-/// How long before the deadline of whoever asks a call has to be over.
-const TO_TAKE_IN: Duration = Duration::from_millis(500);
+/// How long the state of an unused server is kept.
+const UNUSED_TTL: Duration = Duration::from_secs(2 * 3600);
+/// How long before the deadline of its caller a call has to be over.
+const DEADLINE_MARGIN: Duration = Duration::from_millis(500);
 
 /// Opens a way to servers; the authorities in a bundle, as PEM, are trusted besides those of the machine.
 pub type CoderConnectFn = Arc<dyn Fn(Option<&str>) -> Result<Transport, BoxError> + Send + Sync>;
@@ -60,11 +60,11 @@ pub struct ServerPoolSettings {
     /// Metrics and logs.
     pub telemetry: CoderMetrics,
     /// Where accounts are shown.
-    pub shelf: LimiterRegistry,
+    pub limiters: LimiterRegistry,
     /// Of everything that is drawn.
     pub seed: u64,
-    /// Whom to tell.
-    pub tell: Tell,
+    /// Called for objects whose turn has come.
+    pub notify: Tell,
 }
 
 /// All servers. Clones share them.
@@ -79,15 +79,15 @@ struct Inner {
 /// What all servers share.
 struct Common {
     settings: ServerPoolSettings,
-    gates: ObjectBackoffs,
+    backoffs: ObjectBackoffs,
     waiters: Arc<CallWaiters>,
 }
 
 #[derive(Default)]
 struct State {
-    sites: BTreeMap<ServerUrl, Arc<ServerState>>,
-    desks: BTreeMap<Which, (ServerClient, Instant)>,
-    ways: BTreeMap<Authorities, Transport>,
+    servers: BTreeMap<ServerUrl, Arc<ServerState>>,
+    clients: BTreeMap<Which, (ServerClient, Instant)>,
+    transports: BTreeMap<Authorities, Transport>,
 }
 
 /// A digest of a CA bundle.
@@ -103,7 +103,7 @@ pub struct ServerClient(Arc<TokenClient>);
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// For which object.
-    pub who: &'a Object,
+    pub object: &'a Object,
     /// Whether it wants not to be counted.
     pub bypass: bool,
     /// The right to act.
@@ -115,16 +115,16 @@ pub struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// When a call has to be over: what came of it must be taken in before whoever asked is stopped.
-    fn last(&self) -> Instant {
-        let last = self.deadline.checked_sub(TO_TAKE_IN);
+    /// When a call has to end, so that its result is processed before the caller's deadline.
+    fn call_deadline(&self) -> Instant {
+        let last = self.deadline.checked_sub(DEADLINE_MARGIN);
         last.unwrap_or(self.deadline)
     }
 
     /// Says so if it is too late to begin anything.
-    fn in_time(&self) -> Result<(), Pushback> {
+    fn check_deadline(&self) -> Result<(), Pushback> {
         let (until, limited) = (Instant::now(), false);
-        match until < self.last() {
+        match until < self.call_deadline() {
             true => Ok(()),
             false => Err(Pushback::Later { until, limited }),
         }
@@ -135,9 +135,9 @@ impl Caller<'_> {
 #[derive(Clone, Debug)]
 pub struct Timestamped<T> {
     /// When it was asked for: it is at least as new.
-    pub at: Instant,
+    pub requested_at: Instant,
     /// The same moment by the server's clock.
-    pub by_server: Timestamp,
+    pub server_time: Timestamp,
     /// What was read.
     pub value: T,
 }
@@ -152,12 +152,12 @@ pub enum MaxAge {
 }
 
 impl ServerPool {
-    /// Nobody was called yet.
+    /// No servers yet.
     #[must_use]
     pub fn new(settings: ServerPoolSettings) -> Self {
         let common = Arc::new(Common {
-            gates: ObjectBackoffs::new(settings.seed),
-            waiters: Arc::new(CallWaiters::new(settings.tell.clone())),
+            backoffs: ObjectBackoffs::new(settings.seed),
+            waiters: Arc::new(CallWaiters::new(settings.notify.clone())),
             settings,
         });
         Self(Arc::new(Inner {
@@ -166,38 +166,38 @@ impl ServerPool {
         }))
     }
 
-    /// The server at an address, trusted by the authorities of a bundle, and called with a token. Whoever
-    /// names the same three gets the same server.
+    /// The server at an address, trusted by the authorities of a bundle, and called with a token.
+    /// The same three give the same server.
     ///
     /// # Errors
-    /// The address or the bundle cannot be used; says what to change.
-    pub fn at(
+    /// The address or the bundle is invalid; says what to change.
+    pub fn client(
         &self,
         url: &str,
         ca: Option<&str>,
         token: &ApiToken,
     ) -> Result<ServerClient, String> {
-        let base = ServerUrl::parse(url).map_err(|what| format!("the server's URL {what}"))?;
+        let base = ServerUrl::parse(url).map_err(|what| format!("server URL {what}"))?;
         let authorities = ca.map(|pem| Sha256::digest(pem.as_bytes()).into());
         let which = (base.clone(), authorities, token.digest());
         let now = Instant::now();
-        self.state(|state| {
-            if let Some((server, used)) = state.desks.get_mut(&which) {
+        self.with_state(|state| {
+            if let Some((server, used)) = state.clients.get_mut(&which) {
                 *used = now;
                 return Ok(server.clone());
             }
-            state.tidy(now);
-            let way = match state.ways.get(&authorities) {
+            state.evict_unused(now);
+            let way = match state.transports.get(&authorities) {
                 Some(way) => way.clone(),
                 None => (self.0.common.settings.connect)(ca).map_err(|why| why.to_string())?,
             };
-            state.ways.insert(authorities, way.clone());
-            let site = state.sites.entry(base.clone());
+            state.transports.insert(authorities, way.clone());
+            let site = state.servers.entry(base.clone());
             let site = site.or_insert_with(|| Arc::new(ServerState::new(base.clone())));
             let client = CoderClient::new(way, base, token.clone());
             let desk = TokenClient::new(self.0.common.clone(), site.clone(), client, token);
             let server = ServerClient(Arc::new(desk));
-            state.desks.insert(which, (server.clone(), now));
+            state.clients.insert(which, (server.clone(), now));
             Ok(server)
         })
     }
@@ -205,22 +205,22 @@ impl ServerPool {
     /// Whether the last answer that an object got was a 429. What it knows from others says nothing of
     /// that.
     #[must_use]
-    pub fn throttles(&self, who: &Object) -> bool {
-        self.0.common.gates.is_refused(who)
+    pub fn is_throttled(&self, who: &Object) -> bool {
+        self.0.common.backoffs.is_refused(who)
     }
 
-    /// An object is no more: its place in queues and what is remembered of it go.
-    pub fn forget(&self, who: &Object) {
-        self.0.common.gates.forget(who);
-        let looks = self.0.common.waiters.forget(who);
-        let sites: Vec<_> = self.state(|state| state.sites.values().cloned().collect());
+    /// Removes the state of a deleted object, and its places in queues.
+    pub fn remove(&self, who: &Object) {
+        self.0.common.backoffs.remove(who);
+        let looks = self.0.common.waiters.remove_object(who);
+        let sites: Vec<_> = self.with_state(|state| state.servers.values().cloned().collect());
         for site in sites {
-            site.forget(who);
-            looks.iter().for_each(|look| site.forget(look));
+            site.remove(who);
+            looks.iter().for_each(|look| site.remove(look));
         }
     }
 
-    fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let state = self.0.state.lock();
         act(&mut state.unwrap_or_else(PoisonError::into_inner))
     }
@@ -228,21 +228,21 @@ impl ServerPool {
 
 impl State {
     /// Lets go of tokens that were replaced, and of what only they have used.
-    fn tidy(&mut self, now: Instant) {
-        self.desks.retain(|_, (_, used)| now < *used + UNUSED);
-        let desks = &self.desks;
+    fn evict_unused(&mut self, now: Instant) {
+        self.clients.retain(|_, (_, used)| now < *used + UNUSED_TTL);
+        let desks = &self.clients;
         let used = |base: &ServerUrl| desks.keys().any(|(used, ..)| used == base);
-        self.sites.retain(|base, _| used(base));
+        self.servers.retain(|base, _| used(base));
         let trusted = |ca: &Authorities| desks.keys().any(|(_, used, _)| used == ca);
-        self.ways.retain(|ca, _| trusted(ca));
+        self.transports.retain(|ca, _| trusted(ca));
     }
 }
 
 impl<T> Timestamped<T> {
     fn map<U>(self, change: impl FnOnce(T) -> U) -> Timestamped<U> {
         Timestamped {
-            at: self.at,
-            by_server: self.by_server,
+            requested_at: self.requested_at,
+            server_time: self.server_time,
             value: change(self.value),
         }
     }
@@ -250,7 +250,7 @@ impl<T> Timestamped<T> {
 
 impl MaxAge {
     /// Whether what was asked for at `at` is new enough.
-    fn holds(self, at: Instant, now: Instant) -> bool {
+    fn accepts(self, at: Instant, now: Instant) -> bool {
         match self {
             Self::Within(age) => now.saturating_duration_since(at) < age,
             Self::Since(moment) => at >= moment,
@@ -260,7 +260,7 @@ impl MaxAge {
 
 impl fmt::Debug for ServerPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.state(|state| state.sites.keys().cloned().collect());
+        let names: Vec<_> = self.with_state(|state| state.servers.keys().cloned().collect());
         f.debug_tuple("Servers").field(&names).finish()
     }
 }

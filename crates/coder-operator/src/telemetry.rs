@@ -1,33 +1,36 @@
-//! One struct per occurrence, which writes the log line and moves the metric together.
+//! One struct per event, which writes the log line and updates the metric together.
 //!
-//! Every metric name of the operator stands in a file of this module, and nothing else may touch a
-//! metric. What an object is now is kept as a picture and shown at each scrape, so that an object that is
-//! gone takes its series along, and a standby shows none at all. No label holds the name of a key.
+//! Every metric of the operator is defined in this module, and no other code updates metrics. The
+//! state of an object is kept as a snapshot and rendered on each scrape, so that the series of a
+//! deleted object disappear, and a standby replica exports none. No label contains the name of a
+//! key.
 //!
-//! | metric | labels besides `server` | what it says |
+//! | metric | labels in addition to `server` | description |
 //! |---|---|---|
 //! | `aplomb_coder_requests_total` | `endpoint`, `code` | calls, by status or `no_answer` |
 //! | `aplomb_coder_request_seconds` | | how long calls took (histogram) |
-//! | `aplomb_coder_rate_limited_total` | `endpoint` | calls that were answered by a 429 |
-//! | `aplomb_coder_put_off_total` | `reason` = `gate`, `budget`, `bypass` | calls that were not made yet |
-//! | `aplomb_coder_budget_limit` | `endpoint` | the rate limit of a path, as last told |
-//! | `aplomb_coder_budget_remaining` | `endpoint` | what is left of it, as last told |
+//! | `aplomb_coder_rate_limited_total` | `endpoint` | calls refused with 429 |
+//! | `aplomb_coder_put_off_total` | `reason` = `gate`, `budget`, `bypass` | calls that were delayed
+//! |
+//! | `aplomb_coder_budget_limit` | `endpoint` | the rate limit of a path, as last reported |
+//! | `aplomb_coder_budget_remaining` | `endpoint` | remaining calls of it, as last reported |
 //! | `aplomb_coder_bypass_refused_total` | | 412 or 428 to the bypass header |
-//! | `aplomb_coder_bypass_ineffective_total` | | a bypass that the server counts all the same |
+//! | `aplomb_coder_bypass_ineffective_total` | | bypass headers that the server ignored |
 //! | `aplomb_coder_stale_calls_total` | | calls during which the lease was lost |
 //!
-//! | metric | labels besides `kind`, `namespace`, `name` | what it says |
+//! | metric | labels in addition to `kind`, `namespace`, `name` | description |
 //! |---|---|---|
 //! | `aplomb_coder_ready` | | 1 if the condition Ready is True |
 //! | `aplomb_coder_state` | `reason` | 1 for the reason of the condition Ready |
-//! | `aplomb_coder_throttled` | | 1 while the server refuses for its rate limit |
-//! | `aplomb_coder_daemons_connected` | | daemons that the server sees with the current key |
-//! | `aplomb_coder_daemons_wanted` | | daemons that there should be |
-//! | `aplomb_coder_rotating_since_timestamp_seconds` | | since when what was replaced waits to be deleted |
+//! | `aplomb_coder_throttled` | | 1 while the server rate limits calls |
+//! | `aplomb_coder_daemons_connected` | | daemons connected to the server with the current key |
+//! | `aplomb_coder_daemons_wanted` | | daemons that should be connected |
+//! | `aplomb_coder_rotating_since_timestamp_seconds` | | since when a replaced key or proxy waits
+//! to be deleted |
 //! | `aplomb_coder_deleting_since_timestamp_seconds` | | since when a deletion waits |
 //! | `aplomb_coder_rotations_total` | `reason` | keys or tokens that were replaced |
 //!
-//! | metric | labels | what it says |
+//! | metric | labels | description |
 //! |---|---|---|
 //! | `aplomb_coder_orphaned_total` | `kind`, `server` | keys or proxies left behind at the server |
 //! | `aplomb_coder_rotation_stage_seconds` | `kind`, `stage` | how long each stage took (histogram) |
@@ -55,11 +58,11 @@ pub use self::objects::{
     KeyOrphaned, KeyRotated, ObjectDecided, ObjectRemoved, RotationStage, RotationStageEnded,
 };
 
-/// Every metric of the operator. Clones share them.
+/// All metrics of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct CoderMetrics(Arc<Mutex<CoderCounters>>);
 
-/// What has occurred, in the form in which it is shown.
+/// The recorded values.
 #[derive(Debug, Default)]
 pub struct CoderCounters {
     servers: BTreeMap<String, calls::ServerCounters>,
@@ -67,24 +70,24 @@ pub struct CoderCounters {
     rotations: BTreeMap<Object, objects::Rotations>,
     orphans: BTreeMap<(&'static str, String), u64>,
     stages: objects::Stages,
-    /// The right to act: without it somebody else knows better.
+    /// Leadership: a replica without it exports no state.
     fence: Option<Fence>,
 }
 
-/// Something worth a metric, a log line or both.
+/// An event that changes a metric, writes a log line, or both.
 pub trait Occurrence {
-    /// Moves the metrics and writes the log line.
+    /// Updates the metrics and writes the log line.
     fn emit(self, ledger: &mut CoderCounters);
 }
 
 impl CoderMetrics {
-    /// Counts and logs what occurred.
+    /// Counts and logs an event.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Shows what is now only while `fence` is open: the rest of the time another replica does.
-    pub fn lead(&self, fence: &Fence) {
+    /// Exports current state only while `fence` is open, since otherwise another replica does.
+    pub fn set_fence(&self, fence: &Fence) {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.fence.get_or_insert_with(|| fence.clone());
     }

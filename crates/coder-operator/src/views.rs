@@ -1,4 +1,5 @@
-//! What is read of the kinds of others: a few fields each, so that nothing can come to depend on the rest.
+//! The few fields of foreign kinds that the operator reads, so that no decision can depend on
+//! others.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
 use serde::Deserialize;
 
-/// The kind `CoderControlPlane` of `coder.com/v1alpha1`, which is read and never written.
+/// The kind `CoderControlPlane` of `coder.com/v1alpha1`. Read-only.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoderControlPlane(ObjectMeta);
 
@@ -42,7 +43,7 @@ impl Resource for CoderControlPlane {
     }
 }
 
-/// Where a control plane is, and which token and image go with it.
+/// The URL of a control plane, with its token Secret and image.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct ControlPlaneView {
     pub(crate) metadata: ViewMeta,
@@ -66,7 +67,7 @@ pub(crate) struct ControlPlaneStatus {
     pub(crate) operator_token_secret_ref: Option<TokenRef>,
 }
 
-/// As [`SecretKeyRef`], where a blank key means the usual one.
+/// A [`SecretKeyRef`] whose blank key means the default key.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct TokenRef {
@@ -75,8 +76,8 @@ pub(crate) struct TokenRef {
 }
 
 impl TokenRef {
-    /// The reference, unless it names nothing.
-    pub(crate) fn secret(&self) -> Option<SecretKeyRef> {
+    /// The reference, unless it is empty.
+    pub(crate) fn secret_ref(&self) -> Option<SecretKeyRef> {
         let filled = |text: &str, default: &str| match text.trim() {
             "" => default.to_owned(),
             text => text.to_owned(),
@@ -97,9 +98,9 @@ impl View for ControlPlaneView {
 }
 
 impl ControlPlaneView {
-    /// What a decision reads of it: its own clockwork, such as the time of its last look at the licence,
-    /// is left out.
-    pub(crate) fn read(&self) -> impl PartialEq + use<> {
+    /// The fields that decisions use. Its own bookkeeping, such as the time of its last license
+    /// check, is left out.
+    pub(crate) fn decision_fields(&self) -> impl PartialEq + use<> {
         (self.spec.clone(), self.status.clone())
     }
 }

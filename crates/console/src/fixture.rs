@@ -1,19 +1,19 @@
-//! A process with something of everything, for tests: fixed values at a fixed moment.
+//! A process with objects of every kind, for tests: fixed values at a fixed moment.
 
 use aplomb::admin::{self, DebugState, KindCounters};
-use aplomb::ratelimit::{LimiterLaneSnapshot, LimiterSnapshot};
 use aplomb::journal::{JournalEntry, JournalLine};
 use aplomb::leadership;
+use aplomb::ratelimit::{LimiterLaneSnapshot, LimiterSnapshot};
 use aplomb::{ErrorClass, ObjectRef};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::status::{ObjectMap, ObjectName, Overview, OverviewInputs};
 
-/// What must never be seen anywhere: the value of a Secret's reference, a fingerprint, an annotation.
+/// Must never be shown anywhere: the value of a Secret reference, a fingerprint, an annotation.
 pub(crate) const SECRET: &str = "s3cr3t-f1ng3rpr1nt";
 
-pub(crate) fn at() -> Timestamp {
+pub(crate) fn fixture_time() -> Timestamp {
     "2026-11-15T12:00:00Z".parse().expect("a moment")
 }
 
@@ -32,7 +32,7 @@ fn meta(namespace: Option<&str>, name: &str) -> Value {
     meta
 }
 
-/// A tunnel that has come as far as `stages`, some milliseconds apart.
+/// A tunnel that has reached `stages`, some milliseconds apart.
 pub(crate) fn tunnel(name: &str, stages: &[(&str, i64)], conditions: &[Value]) -> Value {
     let began: Timestamp = "2026-11-15T11:57:58.100000Z".parse().expect("a moment");
     let mut timeline = json!({ "generation": 1 });
@@ -61,7 +61,7 @@ pub(crate) fn proven(name: &str) -> Value {
         "Ready",
         "True",
         "Proven",
-        "a nonce came back, signed, through every live gateway",
+        "every live gateway returned a signed proof",
     );
     tunnel(name, &stages, &[said])
 }
@@ -72,25 +72,25 @@ fn tunnels() -> Vec<Value> {
         "Ready",
         "False",
         "Pending",
-        "gateways have not acknowledged the children yet",
+        "waiting for gateways to serve the current version",
     );
     let offline = condition(
         "Ready",
         "False",
         "ConnectorOffline",
-        "its agent said goodbye",
+        "the agent was stopped: start it again",
     );
     let gone = condition(
         "ConnectorOnline",
         "False",
         "Released",
-        "its agent said goodbye",
+        "the agent was stopped: start it again",
     );
     let reconciling = condition(
         "Reconciling",
         "True",
         "Pending",
-        "gateways have not acknowledged everything yet",
+        "waiting for gateways to acknowledge the latest changes",
     );
     vec![
         proven("api"),
@@ -148,25 +148,25 @@ fn provisioner() -> Value {
     })
 }
 
-/// An object of this name in the namespace of most.
-pub(crate) fn name(name: &str) -> ObjectName {
+/// An object of this name in the default namespace.
+pub(crate) fn object_name(name: &str) -> ObjectName {
     ObjectName {
         namespace: Some("default".to_owned()),
         name: name.to_owned(),
     }
 }
 
-/// Something of every kind.
+/// Objects of every kind.
 pub(crate) fn objects() -> ObjectMap {
     let mut objects = ObjectMap::default();
-    objects.put("HTTPProxy", tunnels());
-    objects.put(
+    objects.insert("HTTPProxy", tunnels());
+    objects.insert(
         "Connector",
         vec![connector("laptop", "True", "LeaseRenewed")],
     );
-    objects.put("StableEgress", vec![egress()]);
-    objects.put("CoderProvisioner", vec![provisioner()]);
-    objects.put("CoderWorkspaceProxy", Vec::new());
+    objects.insert("StableEgress", vec![egress()]);
+    objects.insert("CoderProvisioner", vec![provisioner()]);
+    objects.insert("CoderWorkspaceProxy", Vec::new());
     objects
 }
 
@@ -239,7 +239,7 @@ fn tally(kind: &str, passed: u64, dropped: u64, conflicts: u64) -> KindCounters 
     }
 }
 
-/// Two engines that are well.
+/// Two healthy engines.
 pub(crate) fn engines() -> Vec<(String, DebugState)> {
     let tunnel = DebugState {
         uptime: 3723.0,
@@ -271,7 +271,7 @@ pub(crate) fn engines() -> Vec<(String, DebugState)> {
     ]
 }
 
-/// The tunnel `shop` met three conflicts, lost to two others.
+/// The tunnel `shop` met three conflicts, which two other writers won.
 pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
     if *object.key.name != *"shop" {
         return Vec::new();
@@ -287,7 +287,7 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
         entry,
     };
     let lost = |after: i64, winner: &str| {
-        let route = name("shop").id("HTTPRoute");
+        let route = object_name("shop").object_ref("HTTPRoute");
         let message = "the object has been modified".to_owned();
         let winner = Some(winner.to_owned());
         [
@@ -321,12 +321,12 @@ pub(crate) fn journal(object: &ObjectRef) -> Vec<JournalLine> {
     lines
 }
 
-/// All of it.
+/// The overview of everything above.
 pub(crate) fn status() -> Overview {
-    Overview::of(OverviewInputs {
+    Overview::from_inputs(OverviewInputs {
         objects: &objects(),
         engines: &engines(),
         journal: &journal,
-        at: at(),
+        at: fixture_time(),
     })
 }

@@ -1,14 +1,14 @@
-//! What people see: one model of everything at one moment, behind the page, the tables and the JSON, so that
-//! they cannot disagree. Shows names, conditions, times and counts; never what a Secret holds. Writes nothing.
+//! The model behind the page, the tables and the JSON: everything at one moment, so that they cannot disagree.
+//! Shows names, conditions, times and counts; never the contents of a Secret. Writes nothing.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod fixture;
-pub mod light;
+pub mod health;
+pub mod object_story;
 pub mod page;
-pub mod screen;
 pub mod serve;
 pub mod status;
-pub mod story;
 pub mod table;
+pub mod terminal;
 pub mod trace;

@@ -1,7 +1,7 @@
-//! The page, rendered from the very values that the JSON beside it serializes. Says nothing of its own: what is
-//! not in a [`Overview`] cannot be on it, and what is in one is escaped.
+//! The page, rendered from the same values that the JSON serializes. It adds nothing: everything on it is in an
+//! [`Overview`], escaped.
 
-mod words;
+mod format;
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -9,19 +9,21 @@ use std::sync::LazyLock;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value, context};
 
-use self::words::{ago, axis, grouped, shade, share, span, words};
+use self::format::{
+    axis_seconds, format_duration, group_thousands, percent, seconds_since, split_words,
+    stage_color,
+};
+use crate::object_story::ObjectStory;
 use crate::status::Overview;
-use crate::story::ObjectStory;
 
-/// Looks, behaviour and icon, each served as a file of its own: nothing is inline, so that nothing has to be
-/// allowed to be.
+/// Style, script and icon are separate files, so that the content policy can forbid everything inline.
 pub const STYLE: &str = include_str!("../templates/console.css");
 /// The script.
 pub const SCRIPT: &str = include_str!("../templates/console.js");
 /// The icon.
 pub const ICON: &str = include_str!("../templates/icon.svg");
 
-/// By their names; the ending says that they are escaped.
+/// Templates by name. The `.html` ending turns escaping on.
 const TEMPLATES: &[(&str, &str)] = &[
     ("layout.html", include_str!("../templates/layout.html")),
     ("main.html", include_str!("../templates/main.html")),
@@ -47,19 +49,19 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     for (name, source) in TEMPLATES {
         environment
             .add_template(name, source)
-            .expect("the templates are compiled by a test");
+            .expect("a test compiles the templates");
     }
-    environment.add_filter("span", span);
-    environment.add_filter("ago", ago);
-    environment.add_filter("share", share);
-    environment.add_filter("words", words);
-    environment.add_filter("shade", shade);
-    environment.add_filter("axis", axis);
-    environment.add_filter("grouped", grouped);
+    environment.add_filter("span", format_duration);
+    environment.add_filter("ago", seconds_since);
+    environment.add_filter("share", percent);
+    environment.add_filter("words", split_words);
+    environment.add_filter("shade", stage_color);
+    environment.add_filter("axis", axis_seconds);
+    environment.add_filter("grouped", group_thousands);
     environment
 });
 
-/// A page could not be made of a value: a defect of a template.
+/// A template could not be rendered: a defect of the template.
 #[derive(Debug)]
 pub struct RenderError(minijinja::Error);
 
@@ -77,15 +79,15 @@ impl From<minijinja::Error> for RenderError {
     }
 }
 
-/// The `<main>` of everything: what is on the page, and what an event carries.
-pub fn overview(status: &Overview) -> Result<String, RenderError> {
+/// The `<main>` of the overview: on the page, and in every event.
+pub fn render_overview(status: &Overview) -> Result<String, RenderError> {
     let kinds: Vec<String> = status.tables.iter().map(|it| it.kind.clone()).collect();
     let values = context! { s => Value::from(Serde(status)), kinds };
     Ok(ENVIRONMENT.get_template("main.html")?.render(values)?)
 }
 
 /// The `<main>` of one object.
-pub fn story(story: &ObjectStory) -> Result<String, RenderError> {
+pub fn render_story(story: &ObjectStory) -> Result<String, RenderError> {
     let values = context! {
         t => Value::from(Serde(&story.trace)),
         light => Value::from(Serde(&story.light)),
@@ -94,8 +96,8 @@ pub fn story(story: &ObjectStory) -> Result<String, RenderError> {
     Ok(ENVIRONMENT.get_template("trace.html")?.render(values)?)
 }
 
-/// A whole document around a `<main>` that was rendered here. `events` is where its successors come from.
-pub fn document(title: &str, main: String, events: &str) -> Result<String, RenderError> {
+/// A whole document around a rendered `<main>`. `events` is the path of its event stream.
+pub fn render_document(title: &str, main: String, events: &str) -> Result<String, RenderError> {
     let values = context! {
         title,
         events,

@@ -1,5 +1,5 @@
-//! The page over HTTP: `/`, `/status.json`, `/events`, and what they need. Answers GET and HEAD and nothing else, so
-//! that nobody can change anything from here; beside it no header allows another origin to read along.
+//! The page over HTTP: `/`, `/status.json`, `/events`, and their assets. Only GET and HEAD are allowed, so nothing
+//! can be changed from here, and no header lets another origin read the responses.
 
 mod events;
 mod sources;
@@ -25,18 +25,18 @@ use tokio_util::sync::CancellationToken;
 
 pub use self::sources::DataSources;
 use self::trace::TraceSubject;
+use crate::object_story::ObjectStory;
 use crate::page;
-use crate::status::{Overview, OverviewInputs, resource};
-use crate::story::ObjectStory;
+use crate::status::{Overview, OverviewInputs, find_resource};
 
-/// How many pages can be live at once. More are told to refresh by themselves.
-const READERS: usize = 64;
+/// How many pages can be live at once. More than these reload instead.
+const MAX_READERS: usize = 64;
 
-/// Nothing but files of this address, and no frame around it.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
+/// Only files of this origin, and no framing.
+const CSP_VALUE: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; \
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// What the page is made from. Clones share it.
+/// The data sources of the page. Clones share them.
 #[derive(Clone)]
 pub struct ConsoleState(Arc<Inner>);
 
@@ -44,38 +44,38 @@ struct Inner {
     sources: Box<dyn DataSources>,
     clock: Clock,
     readers: Arc<Semaphore>,
-    ends: CancellationToken,
+    shutdown: CancellationToken,
 }
 
 impl std::fmt::Debug for ConsoleState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Console")
+        f.write_str("ConsoleState")
     }
 }
 
 impl ConsoleState {
-    /// A console of everything on the board. Live pages end with `ends`: a server that stops would wait for them.
+    /// A console of every engine in the registry. `ends` closes live pages: a server that stops would wait for them.
     #[must_use]
     pub fn new(board: AdminRegistry, clock: Clock, ends: CancellationToken) -> Self {
-        Self::of(board, clock, ends)
+        Self::from_sources(board, clock, ends)
     }
 
-    /// The same of anything that can be looked at.
+    /// The same for any data sources.
     #[must_use]
-    pub fn of(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
+    pub fn from_sources(sources: impl DataSources, clock: Clock, ends: CancellationToken) -> Self {
         Self(Arc::new(Inner {
             sources: Box::new(sources),
             clock,
-            readers: Arc::new(Semaphore::new(READERS)),
-            ends,
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            shutdown: ends,
         }))
     }
 
-    /// Everything, now.
+    /// The overview, now.
     #[must_use]
     pub fn status(&self) -> Overview {
         let sources = &*self.0.sources;
-        Overview::of(OverviewInputs {
+        Overview::from_inputs(OverviewInputs {
             objects: &sources.objects(),
             engines: &sources.engines(),
             journal: &|object| sources.journal(object),
@@ -83,14 +83,14 @@ impl ConsoleState {
         })
     }
 
-    /// One object, now. `None` if it is not there or nobody here watches its kind.
+    /// One object, now. `None` if it does not exist or its kind is not watched here.
     fn story(&self, subject: &TraceSubject) -> Option<ObjectStory> {
         let sources = &*self.0.sources;
         let objects = sources.objects();
-        let kind = resource(&subject.kind)?;
+        let kind = find_resource(&subject.kind)?;
         let object = objects.get(&kind, &subject.name)?;
-        let lines = sources.journal(&subject.name.id(&kind));
-        Some(ObjectStory::of(
+        let lines = sources.journal(&subject.name.object_ref(&kind));
+        Some(ObjectStory::from_object(
             object,
             &objects,
             &lines,
@@ -99,56 +99,56 @@ impl ConsoleState {
     }
 }
 
-/// The page and what belongs to it, to be merged with the endpoints of the board.
+/// The page and its assets, to be merged with the admin endpoints.
 pub fn router(console: ConsoleState) -> Router {
     Router::new()
-        .route("/", get(overview))
-        .route("/console.css", get(style))
-        .route("/console.js", get(script))
-        .route("/icon.svg", get(icon))
-        .route("/status.json", get(status))
-        .route("/events", get(events::events))
-        .route("/trace/{*object}", get(trace::trace))
+        .route("/", get(serve_overview))
+        .route("/console.css", get(serve_style))
+        .route("/console.js", get(serve_script))
+        .route("/icon.svg", get(serve_icon))
+        .route("/status.json", get(serve_status))
+        .route("/events", get(events::serve_events))
+        .route("/trace/{*object}", get(trace::serve_trace))
         .with_state(console)
 }
 
-async fn overview(State(console): State<ConsoleState>) -> Response {
-    let main = page::overview(&console.status());
-    let page = main.and_then(|main| page::document("Aplomb", main, "/events"));
-    answered("text/html; charset=utf-8", page)
+async fn serve_overview(State(console): State<ConsoleState>) -> Response {
+    let main = page::render_overview(&console.status());
+    let page = main.and_then(|main| page::render_document("Aplomb", main, "/events"));
+    render_response("text/html; charset=utf-8", page)
 }
 
-async fn status(State(console): State<ConsoleState>) -> Response {
-    (headers("application/json"), Json(console.status())).into_response()
+async fn serve_status(State(console): State<ConsoleState>) -> Response {
+    (response_headers("application/json"), Json(console.status())).into_response()
 }
 
-async fn style() -> Response {
-    answered("text/css; charset=utf-8", Ok(page::STYLE.to_owned()))
+async fn serve_style() -> Response {
+    render_response("text/css; charset=utf-8", Ok(page::STYLE.to_owned()))
 }
 
-async fn script() -> Response {
+async fn serve_script() -> Response {
     let kind = "text/javascript; charset=utf-8";
-    answered(kind, Ok(page::SCRIPT.to_owned()))
+    render_response(kind, Ok(page::SCRIPT.to_owned()))
 }
 
-async fn icon() -> Response {
-    answered("image/svg+xml", Ok(page::ICON.to_owned()))
+async fn serve_icon() -> Response {
+    render_response("image/svg+xml", Ok(page::ICON.to_owned()))
 }
 
-fn answered(kind: &'static str, body: Result<String, page::RenderError>) -> Response {
+fn render_response(kind: &'static str, body: Result<String, page::RenderError>) -> Response {
     match body {
-        Ok(body) => (headers(kind), body).into_response(),
+        Ok(body) => (response_headers(kind), body).into_response(),
         Err(error) => {
             let status = StatusCode::INTERNAL_SERVER_ERROR;
-            (status, headers("text/plain"), format!("{error}\n")).into_response()
+            (status, response_headers("text/plain"), format!("{error}\n")).into_response()
         }
     }
 }
 
-fn headers(kind: &'static str) -> HeaderMap {
+fn response_headers(kind: &'static str) -> HeaderMap {
     let fixed: [(HeaderName, &'static str); 5] = [
         (CONTENT_TYPE, kind),
-        (CONTENT_SECURITY_POLICY, POLICY),
+        (CONTENT_SECURITY_POLICY, CSP_VALUE),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-store"),

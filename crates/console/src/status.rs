@@ -1,8 +1,8 @@
-//! Everything at one moment: what `/status.json` serializes, what the page is rendered from and what
-//! `aplomb status` prints. One value, so that they cannot disagree.
+//! Everything at one moment: serialized by `/status.json`, rendered on the page and printed by
+//! `aplomb status`. One value, so that they cannot disagree.
 //!
-//! Pure: made from objects, engines' states and journals that somebody else has read. It holds names,
-//! conditions, times and counts; nothing of a spec, an annotation or a Secret finds its way in unless a
+//! Pure: made from objects, engine states and journals that the caller has read. It holds names,
+//! conditions, times and counts. A value of a spec, an annotation or a Secret is included only if a
 //! field here names it.
 
 mod coder;
@@ -26,35 +26,35 @@ use crate::table::{self, KindInfo, ObjectTable};
 
 pub use self::coder::{KeyRow, ProvisionerRow, ProxyRow, ThrottleRow};
 pub use self::egress::{BudgetRow, EgressRow, MoveRow, NodeRow};
-pub use self::findings::{Finding, FindingSeverity, findings};
+pub use self::findings::{Finding, FindingSeverity, find_all};
 pub use self::objects::{ObjectMap, ObjectName};
 pub use self::process::{
     KindRow, LaneRow, LimiterLaneRow, LimiterRow, OperatorRow, QueueRow, RunRow, WatchRow,
 };
-pub(crate) use self::tunnel::marks;
+pub(crate) use self::tunnel::pushback_marks;
 pub use self::tunnel::{ConnectorRow, PushbackMark, StageRow, TimelineRow, TunnelRow};
 
 /// Everything at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overview {
-    /// When.
+    /// The moment.
     pub at: Timestamp,
-    /// The version of the program that says so.
+    /// The version of the program that reports this.
     pub version: String,
     /// The engines, by name.
     pub operators: Vec<OperatorRow>,
-    /// Their watches.
+    /// The informers of the engines.
     pub watches: Vec<WatchRow>,
-    /// What may be spent, by target.
+    /// Rate limits, by target.
     pub budgets: Vec<LimiterRow>,
-    /// What waits and runs, by controller.
+    /// Queued and running work, by controller.
     pub queues: Vec<QueueRow>,
-    /// What was passed on, dropped and written, by kind.
+    /// Events that were passed on or dropped, and writes, by kind.
     pub kinds: Vec<KindRow>,
     /// The tunnels.
     pub tunnels: Vec<TunnelRow>,
-    /// Their agents.
+    /// The agents of the tunnels.
     pub connectors: Vec<ConnectorRow>,
     /// The floating IPs.
     pub egresses: Vec<EgressRow>,
@@ -62,17 +62,17 @@ pub struct Overview {
     pub provisioners: Vec<ProvisionerRow>,
     /// Workspace proxies.
     pub proxies: Vec<ProxyRow>,
-    /// Our kinds as `kubectl get` shows them, those that somebody watches.
+    /// Our kinds as `kubectl get` shows them, if they are watched.
     pub tables: Vec<ObjectTable>,
-    /// What is not as it should be, worst first.
+    /// Problems, worst first.
     pub findings: Vec<Finding>,
 }
 
-/// The definitions are made once: that costs more than all tables.
-static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::resources);
+/// Parsed once: that costs more than all tables.
+static RESOURCES: LazyLock<Vec<KindInfo>> = LazyLock::new(table::all_resources);
 
-/// The kind that is meant by its name or its plural, in any case.
-pub(crate) fn resource(word: &str) -> Option<String> {
+/// The kind with this name or plural, in any case.
+pub(crate) fn find_resource(word: &str) -> Option<String> {
     let meant = |it: &&KindInfo| {
         [&it.kind, &it.plural]
             .iter()
@@ -81,39 +81,39 @@ pub(crate) fn resource(word: &str) -> Option<String> {
     RESOURCES.iter().find(meant).map(|it| it.kind.clone())
 }
 
-fn tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
+fn object_tables(objects: &ObjectMap, at: Timestamp) -> Vec<ObjectTable> {
     let known = RESOURCES.iter().filter_map(|resource| {
-        let all = objects.known(&resource.kind)?;
-        Some(resource.table(all, at))
+        let all = objects.watched(&resource.kind)?;
+        Some(resource.build_table(all, at))
     });
     known.collect()
 }
 
-/// What a [`Overview`] is made from.
+/// The input of an [`Overview`].
 #[derive(Clone, Copy)]
 pub struct OverviewInputs<'a> {
     /// Whole objects of our kinds.
     pub objects: &'a ObjectMap,
     /// The engines of the process, by name.
     pub engines: &'a [(String, DebugState)],
-    /// What is remembered of an object, oldest first.
+    /// The journal of an object, oldest first.
     pub journal: &'a dyn Fn(&ObjectRef) -> Vec<JournalLine>,
-    /// The present moment.
+    /// The current time.
     pub at: Timestamp,
 }
 
 impl std::fmt::Debug for OverviewInputs<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inputs")
+        f.debug_struct("OverviewInputs")
             .field("at", &self.at)
             .finish_non_exhaustive()
     }
 }
 
 impl Overview {
-    /// Everything that can be said from these inputs.
+    /// The overview of these inputs.
     #[must_use]
-    pub fn of(inputs: OverviewInputs<'_>) -> Self {
+    pub fn from_inputs(inputs: OverviewInputs<'_>) -> Self {
         let OverviewInputs {
             objects,
             engines,
@@ -123,26 +123,26 @@ impl Overview {
         let mut status = Self {
             at,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            operators: process::operators(engines),
-            watches: process::watches(engines),
-            budgets: process::budgets(engines),
-            queues: process::queues(engines),
-            kinds: process::kinds(engines),
-            tunnels: tunnel::tunnels(objects, inputs.journal),
-            connectors: tunnel::connectors(objects),
-            egresses: egress::egresses(objects),
-            provisioners: coder::provisioners(objects),
-            proxies: coder::proxies(objects),
-            tables: tables(objects, at),
+            operators: process::operator_rows(engines),
+            watches: process::watch_rows(engines),
+            budgets: process::budget_rows(engines),
+            queues: process::queue_rows(engines),
+            kinds: process::kind_rows(engines),
+            tunnels: tunnel::tunnel_rows(objects, inputs.journal),
+            connectors: tunnel::connector_rows(objects),
+            egresses: egress::egress_rows(objects),
+            provisioners: coder::provisioner_rows(objects),
+            proxies: coder::proxy_rows(objects),
+            tables: object_tables(objects, at),
             findings: Vec::new(),
         };
-        status.findings = findings(&status, objects);
+        status.findings = find_all(&status, objects);
         status
     }
 
-    /// Whether there is nothing to look into.
+    /// Whether no finding needs attention.
     #[must_use]
-    pub fn is_well(&self) -> bool {
+    pub fn is_healthy(&self) -> bool {
         self.findings
             .iter()
             .all(|it| it.severity == FindingSeverity::Notice)

@@ -1,5 +1,5 @@
-//! Our kinds as tables: the columns of each kind's own definition, over the object as JSON, as the API server
-//! prints them for `kubectl get`. Pure: the time is given. Reads no server, and shows nothing a column does not name.
+//! Our kinds as tables: the columns of each kind's CRD, filled from the object as JSON, as the API server
+//! prints them for `kubectl get`. Pure: the time is an argument. Shows nothing that a column does not name.
 
 mod age;
 mod cell;
@@ -14,20 +14,20 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use self::age::{human_duration, since};
-pub use self::resource::{KindInfo, named, resources};
-pub use self::text::{TableLayout, TableStyle, align};
+pub use self::age::{age_at, human_duration};
+pub use self::resource::{KindInfo, all_resources, find_by_name};
+pub use self::text::{TableLayout, TableStyle, align_columns};
 
 /// A column of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableColumn {
-    /// Its title, as the definition writes it.
+    /// Its title, as in the CRD.
     pub name: String,
     /// `string`, `integer`, `boolean` or `date`.
     #[serde(rename = "type")]
     pub type_: String,
-    /// 0 is always shown, anything above only when wide.
+    /// 0 is always shown; higher values only in wide output.
     pub priority: i32,
 }
 
@@ -35,18 +35,18 @@ pub struct TableColumn {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TableRow {
-    /// Where it is; `None` in a kind without namespaces.
+    /// Its namespace; `None` for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// Which object of that name.
+    /// Its UID.
     pub uid: String,
     /// The version of the object that the cells were read from.
     pub resource_version: String,
     /// The generation of its spec.
     pub generation: i64,
-    /// One text per column, as it is printed; empty where the object says nothing.
+    /// One text per column, as printed; empty where the object has no value.
     pub cells: Vec<String>,
 }
 
@@ -56,13 +56,13 @@ pub struct TableRow {
 pub struct ObjectTable {
     /// The kind.
     pub kind: String,
-    /// As the server's paths name it.
+    /// The plural, as in the server's paths.
     pub plural: String,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// The name first, then what the definition adds.
+    /// The name first, then the columns of the CRD.
     pub columns: Vec<TableColumn>,
-    /// In the order of namespaces and names.
+    /// Sorted by namespace and name.
     pub rows: Vec<TableRow>,
 }
 
@@ -76,14 +76,17 @@ impl ObjectTable {
 }
 
 impl KindInfo {
-    /// The table of `objects` at a time.
+    /// The table of `objects` at this time.
     #[must_use]
-    pub fn table<'a>(
+    pub fn build_table<'a>(
         &self,
         objects: impl IntoIterator<Item = &'a Value>,
         at: Timestamp,
     ) -> ObjectTable {
-        let mut rows: Vec<TableRow> = objects.into_iter().map(|one| self.row(one, at)).collect();
+        let mut rows: Vec<TableRow> = objects
+            .into_iter()
+            .map(|one| self.build_row(one, at))
+            .collect();
         rows.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         ObjectTable {
             kind: self.kind.clone(),
@@ -94,9 +97,9 @@ impl KindInfo {
         }
     }
 
-    /// The row of one object at a time.
+    /// The row of one object at this time.
     #[must_use]
-    pub fn row(&self, object: &Value, at: Timestamp) -> TableRow {
+    pub fn build_row(&self, object: &Value, at: Timestamp) -> TableRow {
         let meta = &object["metadata"];
         let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
         let cells = self.columns.iter().zip(&self.paths);
@@ -107,8 +110,8 @@ impl KindInfo {
             resource_version: text("resourceVersion"),
             generation: meta["generation"].as_i64().unwrap_or_default(),
             cells: cells
-                .map(|(column, path)| match path.first(object) {
-                    Some(value) => cell::text(&column.type_, value, at),
+                .map(|(column, path)| match path.find_first(object) {
+                    Some(value) => cell::cell_text(&column.type_, value, at),
                     None => String::new(),
                 })
                 .collect(),

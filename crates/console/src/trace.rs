@@ -1,5 +1,5 @@
-//! One object: what belongs to it, which stages it went through, and who did what to it when. Pure: everything that
-//! was read is given, and so is the time. Shows names, conditions, times and counts; never what an object contains.
+//! One object: its relatives, its stages, and who wrote it when. Pure: everything read, and the time, are
+//! arguments. Shows names, conditions, times and counts; never the contents of an object.
 
 mod moments;
 mod note;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::moments::{MomentSource, TraceMoment};
-pub use self::relatives::{Relative, RelativeFilter, RelativeQuery, looks};
+pub use self::relatives::{Relative, RelativeFilter, RelativeQuery, relative_queries};
 pub use self::stages::{ConflictWinner, TraceStage};
 pub use self::tree::{TraceCondition, TraceNode};
 
-/// What is known of an object, from wherever it could be read.
+/// Everything that could be read about an object.
 #[derive(Clone, Debug, Default)]
 pub struct TraceInputs {
-    /// The object as the API server has it.
+    /// The object, from the API server.
     pub object: Value,
-    /// What belongs to it.
+    /// Objects that belong to it.
     pub relatives: Vec<Relative>,
-    /// The operator's journal of it, as `/debug/journal` prints it.
+    /// The operator's journal of it, from `/debug/journal`.
     pub journal: Vec<Value>,
     /// The Events about it.
     pub events: Vec<Value>,
@@ -35,19 +35,19 @@ pub struct TraceInputs {
     pub gaps: Vec<String>,
 }
 
-/// The story of an object.
+/// The trace of an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectTrace {
-    /// When this was told.
+    /// When this was made.
     pub at: Timestamp,
-    /// The version of the object that it was told from.
+    /// The version of the object that was read.
     pub resource_version: String,
-    /// The object and what belongs to it.
+    /// The object and its relatives.
     pub tree: TraceNode,
-    /// The stages it went through, each with the pushback met on the way.
+    /// Its stages, each with the pushback met before it.
     pub stages: Vec<TraceStage>,
-    /// Everything that is known to have happened to it, oldest first.
+    /// Every known event in its life, oldest first.
     pub timeline: Vec<TraceMoment>,
     /// What could not be read, and why.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -55,29 +55,29 @@ pub struct ObjectTrace {
 }
 
 impl ObjectTrace {
-    /// The story that the evidence tells.
+    /// The trace that these inputs give.
     #[must_use]
-    pub fn of(evidence: &TraceInputs, at: Timestamp) -> Self {
-        let notes = note::read(&evidence.journal);
+    pub fn from_inputs(evidence: &TraceInputs, at: Timestamp) -> Self {
+        let notes = note::parse_notes(&evidence.journal);
         let object = &evidence.object;
         Self {
             at,
-            resource_version: text_at(object, "/metadata/resourceVersion").to_owned(),
-            tree: tree::of(object, &evidence.relatives),
-            stages: stages::of(object, &notes),
-            timeline: moments::of(object, &notes, &evidence.events),
+            resource_version: str_at(object, "/metadata/resourceVersion").to_owned(),
+            tree: tree::build_tree(object, &evidence.relatives),
+            stages: stages::collect_stages(object, &notes),
+            timeline: moments::collect_moments(object, &notes, &evidence.events),
             gaps: evidence.gaps.clone(),
         }
     }
 }
 
-/// A text in an object; empty where there is none.
-fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
+/// A string in an object; empty if it does not exist.
+fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.unwrap_or_default()
 }
 
 /// A time in an object.
 fn time_at(value: &Value, pointer: &str) -> Option<Timestamp> {
-    text_at(value, pointer).parse().ok()
+    str_at(value, pointer).parse().ok()
 }

@@ -1,4 +1,4 @@
-// Keeps the page as the server last told it. Without this file the page refreshes itself every two seconds.
+// Keeps the page live. Without this script the page refreshes itself every two seconds.
 "use strict";
 (() => {
   const body = document.body, said = document.getElementById("connection");
@@ -24,10 +24,10 @@
 
   const events = new EventSource(body.dataset.events);
   events.onopen = () => now("live", "live");
-  // One that was refused does not try again by itself.
+  // A stream that was rejected does not reconnect by itself.
   const again = () => setTimeout(() => location.reload(), 5000);
   events.onerror = () => {
-    now("lost", "connection lost; trying again");
+    now("lost", "connection lost; reconnecting");
     if (events.readyState === EventSource.CLOSED) again();
   };
   events.onmessage = ({ data }) => {

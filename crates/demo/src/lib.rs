@@ -1,20 +1,20 @@
-//! `aplomb demo`: all of Aplomb in one process, and five stories played on it.
+//! `aplomb demo`: all of Aplomb in one process, and five stories that run on it.
 //!
-//! Everything is the real thing but the two services that operators call (coderd and the Hetzner API
-//! are simulated) and the cluster, which is the box. Nothing leaves this machine: all addresses are
-//! loopback, all files are in one directory that is gone at the end.
+//! Only coderd and the Hetzner API are simulated; the cluster is the box, everything else is what
+//! `aplomb run` starts. Nothing leaves this machine: all addresses are loopback, and all files are in
+//! one directory that is removed at the end.
 #![forbid(unsafe_code)]
 
+mod baseline;
 mod log;
+mod narration;
+mod object_watch;
 mod request;
-mod rival;
+mod rival_writer;
 mod run;
 mod service;
 mod stage;
 mod stories;
-mod tell;
-mod usual;
-mod watch;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,23 +22,23 @@ use std::path::PathBuf;
 pub use run::run;
 pub use stories::StoryName;
 
-/// What a person chose.
+/// The options of a demo.
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
-    /// The stories, in this order.
+    /// The stories to play, in this order.
     pub scripts: Vec<StoryName>,
-    /// How fast a person reads: pauses are divided by it.
+    /// Reading speed: pauses are divided by it.
     pub speed: f64,
     /// One JSON object per line instead of text.
     pub json: bool,
-    /// Stay up after the stories, also without a terminal.
+    /// Stay up after the stories, even without a terminal.
     pub keep: bool,
-    /// Where the page is served; port 0 picks a free one.
+    /// The address of the page; port 0 picks a free one.
     pub page: SocketAddr,
-    /// Where the kubeconfig is written; by default into the directory that is gone at the end.
+    /// The kubeconfig to write; by default one in the temporary directory.
     pub kubeconfig: Option<PathBuf>,
-    /// Somebody reads along.
+    /// Output goes to a terminal.
     pub terminal: bool,
-    /// Text may be coloured.
+    /// Text may be colored.
     pub colour: bool,
 }

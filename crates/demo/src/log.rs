@@ -1,4 +1,4 @@
-//! What operators log goes to a file: on the screen it would drown the story.
+//! Operators log to a file, because their lines would hide the story on the screen.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,11 +8,11 @@ use std::sync::Mutex;
 use anyhow::{Context, Result};
 use tracing_subscriber::EnvFilter;
 
-/// An endpoint that is closed in order says of its relays that it is an error.
+/// iroh logs an error for each relay of an endpoint that closes normally, so relays are left out.
 const LEVELS: &str = "info,iroh=warn,iroh::socket::transports::relay=off";
 
-/// Sends everything that is logged from here on to a new file.
-pub(crate) fn to(file: &Path) -> Result<()> {
+/// Sends all later log lines to a new file.
+pub(crate) fn init_logging(file: &Path) -> Result<()> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LEVELS));
     let opened = OpenOptions::new()
         .append(true)
@@ -25,5 +25,5 @@ pub(crate) fn to(file: &Path) -> Result<()> {
         .with_ansi(false)
         .with_writer(Mutex::new(opened))
         .try_init()
-        .map_err(|error| anyhow::anyhow!("the log cannot be set up: {error}"))
+        .map_err(|error| anyhow::anyhow!("cannot set up the log: {error}"))
 }

@@ -1,4 +1,4 @@
-//! The whole demo: sets the stage, plays, stays if somebody looks, and cleans up whatever ended it.
+//! The whole demo: starts everything, plays, waits if a person is watching, and cleans up in every case.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -6,43 +6,43 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::narration::{Narrator, ProgressLine, ReadyMessage, StoryResult};
 use crate::stage::{self, DemoDir, DemoStage, RunningDemo};
 use crate::stories::StoryName;
-use crate::tell::{Narrator, ProgressLine, ReadyMessage, StoryResult};
 use crate::{DemoOptions, log};
 
-/// A story did not come out as promised.
-const FAILED: u8 = 1;
-/// What a shell shows for a process that an interrupt ended.
-const INTERRUPTED: u8 = 130;
+/// A story failed.
+const EXIT_FAILED: u8 = 1;
+/// The exit code of shells for a process that SIGINT ended.
+const EXIT_INTERRUPTED: u8 = 130;
 /// Time to read the beginning and the end of a story.
-const READING: Duration = Duration::from_secs(3);
+const READING_TIME: Duration = Duration::from_secs(3);
 
-/// Plays the stories and returns how they went.
+/// Plays the stories and returns the exit code.
 ///
 /// # Errors
-/// Something could not be started, or ended by itself.
+/// Something could not be started, or stopped by itself.
 pub async fn run(options: DemoOptions) -> Result<ExitCode> {
-    // Before anything is made: a signal must always find somebody who cleans up.
+    // Before anything is created, so that cleanup runs whenever a signal arrives.
     let mut signals = Signals::new()?;
-    let home = DemoDir::make(options.kubeconfig.as_deref())?;
-    log::to(&home.log())?;
+    let home = DemoDir::new(options.kubeconfig.as_deref())?;
+    log::init_logging(&home.log_path())?;
     let progress = ProgressLine::new(&options);
     let set = tokio::select! { biased;
-        () = signals.next() => None,
-        set = stage::set(&options, &home, &progress) => Some(set?),
+        () = signals.recv() => None,
+        set = stage::set_up(&options, &home, &progress) => Some(set?),
     };
     drop(progress);
     let Some((stage, mut company)) = set else {
-        return Ok(ExitCode::from(INTERRUPTED));
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };
-    let ended = perform(&options, &home, &stage, &mut company, &mut signals).await;
+    let ended = run_stories(&options, &home, &stage, &mut company, &mut signals).await;
     drop(stage);
-    company.end().await;
+    company.shut_down().await;
     ended
 }
 
-async fn perform(
+async fn run_stories(
     options: &DemoOptions,
     home: &DemoDir,
     stage: &DemoStage,
@@ -50,48 +50,48 @@ async fn perform(
     signals: &mut Signals,
 ) -> Result<ExitCode> {
     let mut teller = Narrator::new(options);
-    teller.ready(&ReadyMessage {
+    teller.print_ready(&ReadyMessage {
         page: format!("{}/", stage.office.url()),
         url: format!("http://{}/", stage.tunnels.gateway),
         kubeconfig: home.kubeconfig().display().to_string(),
-        log: home.log().display().to_string(),
+        log: home.log_path().display().to_string(),
     });
     let played = tokio::select! { biased;
-        () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
-        error = company.broken() => return Err(error),
-        played = play(&options.scripts, stage, &mut teller) => played,
+        () = signals.recv() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        error = company.wait_broken() => return Err(error),
+        played = play_all(&options.scripts, stage, &mut teller) => played,
     };
     if options.terminal || options.keep {
-        teller.stay(home.kubeconfig());
+        teller.print_stay(home.kubeconfig());
         tokio::select! { biased;
-            () = signals.next() => {}
-            error = company.broken() => return Err(error),
+            () = signals.recv() => {}
+            error = company.wait_broken() => return Err(error),
         }
     }
     Ok(match played {
         true => ExitCode::SUCCESS,
-        false => ExitCode::from(FAILED),
+        false => ExitCode::from(EXIT_FAILED),
     })
 }
 
-/// Plays them all, and says whether all came out as promised.
-async fn play(scripts: &[StoryName], stage: &DemoStage, teller: &mut Narrator) -> bool {
+/// Plays all stories, and returns whether all of them passed.
+async fn play_all(scripts: &[StoryName], stage: &DemoStage, teller: &mut Narrator) -> bool {
     let mut verdicts = Vec::new();
     for (at, script) in scripts.iter().enumerate() {
-        teller.begin(at + 1, scripts.len(), &script.title());
-        teller.pause(READING).await;
-        let verdict = script.play(stage, teller).await;
-        let verdict = verdict.unwrap_or_else(|error| failed(&error));
-        teller.result(&verdict);
-        teller.pause(READING).await;
+        teller.begin_story(at + 1, scripts.len(), &script.title());
+        teller.pause_reading(READING_TIME).await;
+        let verdict = script.run_story(stage, teller).await;
+        let verdict = verdict.unwrap_or_else(|error| failed_result(&error));
+        teller.print_result(&verdict);
+        teller.pause_reading(READING_TIME).await;
         verdicts.push((script.title().name, verdict.pass));
     }
-    teller.results(&verdicts);
+    teller.print_results(&verdicts);
     verdicts.iter().all(|(_, pass)| *pass)
 }
 
-/// A story that could not be played to its end has not come out as promised.
-fn failed(error: &anyhow::Error) -> StoryResult {
+/// A story that stops with an error has failed.
+fn failed_result(error: &anyhow::Error) -> StoryResult {
     StoryResult {
         pass: false,
         figure: format!("{error:#}"),
@@ -108,7 +108,7 @@ impl Signals {
         Ok(Self(interrupt, terminate))
     }
 
-    async fn next(&mut self) {
+    async fn recv(&mut self) {
         tokio::select! { biased;
             _ = self.0.recv() => {}
             _ = self.1.recv() => {}

@@ -1,5 +1,5 @@
-//! A small local service, as a person has on a laptop: it answers every request with its name, and can
-//! be stopped and started again at the same address.
+//! A small local service, like one on a laptop: it responds to every request with its name, and can be
+//! stopped and restarted at the same address.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use aplomb::tasks::TaskHandle;
 use axum::Router;
 use tokio::net::TcpListener;
 
-/// The service. Ends when it is dropped.
+/// The service. Stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct LocalService {
     answer: String,
@@ -20,7 +20,7 @@ pub(crate) struct LocalService {
 }
 
 impl LocalService {
-    /// Starts one on a free port that answers with `answer`.
+    /// Starts one on a free port that responds with `answer`.
     pub(crate) async fn start(answer: &str, tasks: &Tasks) -> Result<Self> {
         let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let service = Self {
@@ -37,17 +37,17 @@ impl LocalService {
         self.address
     }
 
-    pub(crate) fn answer(&self) -> &str {
+    pub(crate) fn body(&self) -> &str {
         &self.answer
     }
 
-    /// Stops it: connections are refused from here on.
+    /// Stops it: from now on connections are refused.
     pub(crate) fn stop(&self) {
-        drop(self.held().take());
+        drop(self.lock_task().take());
     }
 
-    /// Starts it again where it was.
-    pub(crate) async fn again(&self) -> Result<()> {
+    /// Restarts it at the same address.
+    pub(crate) async fn restart(&self) -> Result<()> {
         let listener = listen(self.address).await?;
         self.serve(listener);
         Ok(())
@@ -58,13 +58,13 @@ impl LocalService {
         let router = Router::new().fallback(async move || answer);
         let task = self.tasks.spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "The local service ended");
+                tracing::error!(%error, "Local service stopped");
             }
         });
-        *self.held() = Some(task);
+        *self.lock_task() = Some(task);
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<TaskHandle<()>>> {
+    fn lock_task(&self) -> std::sync::MutexGuard<'_, Option<TaskHandle<()>>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

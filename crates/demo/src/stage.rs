@@ -1,6 +1,6 @@
-//! Everything that the stories are played on, started in order and ended in the opposite one.
+//! Everything that the stories run on, started in order and stopped in reverse order.
 //!
-//! Nothing here tells a story or judges one.
+//! Nothing here belongs to one story.
 
 mod cluster;
 mod home;
@@ -14,9 +14,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::coderd::Coderd;
-use aplomb_apiserver::hetzner::Hetzner;
+use aplomb_apimachinery::clock::Clock;
+use aplomb_fake_services::coderd::Coderd;
+use aplomb_fake_services::hetzner::Hetzner;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -27,22 +27,22 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::home::DemoDir;
 pub(crate) use self::nodes::{DemoNodes, EGRESS, NODES};
 pub(crate) use self::office::Office;
-pub(crate) use self::operators::{FLOATING_IP, OTHERS};
-pub(crate) use self::tunnels::{DataPlane, SHOP, by_hand, hostname, proxy, ready};
+pub(crate) use self::operators::{FLOATING_IP, OTHER_CLIENTS};
+pub(crate) use self::tunnels::{DataPlane, SHOP, hostname, is_ready, proxy, user_post_params};
 
 use self::cluster::DemoCluster;
 use crate::DemoOptions;
-use crate::rival::RivalWriter;
-use crate::tell::ProgressLine;
+use crate::narration::ProgressLine;
+use crate::rival_writer::RivalWriter;
 
 /// The namespace of operators and gateways.
-pub(crate) const SYSTEM: &str = "aplomb-system";
-/// The namespace of what people make: kubectl's own default, so that no command needs a flag.
+pub(crate) const SYSTEM_NAMESPACE: &str = "aplomb-system";
+/// The namespace of users' objects: kubectl's default, so that no command needs a flag.
 pub(crate) const NAMESPACE: &str = "default";
-/// How long the end may take before what is left is cut off.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long shutdown may take before the rest is aborted.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What stories are played on.
+/// The handles that stories use.
 pub(crate) struct DemoStage {
     pub(crate) client: Client,
     pub(crate) coderd: Coderd,
@@ -51,15 +51,15 @@ pub(crate) struct DemoStage {
     pub(crate) tunnels: DataPlane,
     pub(crate) rival: RivalWriter,
     pub(crate) office: Office,
-    /// The time of the simulated services.
+    /// The clock of the simulated services.
     pub(crate) clock: Clock,
-    /// When the operators began to look.
-    pub(crate) began: Instant,
+    /// When the operators started.
+    pub(crate) started: Instant,
 }
 
 type Ending = BoxFuture<'static, Result<()>>;
 
-/// Everything that runs. [`RunningDemo::end`] ends it in order; dropping it ends it at once.
+/// Everything that runs. [`RunningDemo::end`] stops it in order; dropping it stops it at once.
 pub(crate) struct RunningDemo {
     running: FuturesUnordered<Ending>,
     stop: CancellationToken,
@@ -67,7 +67,7 @@ pub(crate) struct RunningDemo {
 }
 
 /// Starts everything, and returns when the first tunnel is proven.
-pub(crate) async fn set(
+pub(crate) async fn set_up(
     options: &DemoOptions,
     home: &DemoDir,
     progress: &ProgressLine,
@@ -82,21 +82,21 @@ pub(crate) async fn set(
     let office = Office::open(&start, options.page).await?;
     progress.show("starting the box");
     let cluster = DemoCluster::start(home.kubeconfig()).await?;
-    home.wrote_kubeconfig();
+    home.own_kubeconfig();
     let client = cluster.client().await?;
-    cluster::prepare(&client).await?;
+    cluster::install_definitions(&client).await?;
     let clock = Clock::system();
-    let (coderd, hetzner) = operators::clouds(&clock)?;
+    let (coderd, hetzner) = operators::start_simulators(&clock)?;
     let nodes = DemoNodes::start(&client).await?;
-    operators::secrets(&client).await?;
+    operators::create_secrets(&client).await?;
     progress.show("starting the operators");
     let rival = RivalWriter::new(cluster.client().await?, NAMESPACE);
-    operators::tunnels(&start, &client, &office, &rival);
-    operators::coder(&start, &client, &office, &coderd);
-    operators::egress(&start, &client, &office, &hetzner);
+    operators::start_tunnel_operator(&start, &client, &office, &rival);
+    operators::start_coder_operator(&start, &client, &office, &coderd);
+    operators::start_egress_operator(&start, &client, &office, &hetzner);
     let began = Instant::now();
-    nodes.egress(&client).await?;
-    progress.show("proving the first tunnel");
+    nodes.create_egress(&client).await?;
+    progress.show("waiting for the first tunnel");
     let tunnels = DataPlane::start(&start, &client, home).await?;
     let stage = DemoStage {
         client,
@@ -107,7 +107,7 @@ pub(crate) async fn set(
         rival,
         office,
         clock,
-        began,
+        started: began,
     };
     let company = RunningDemo {
         running,
@@ -118,27 +118,27 @@ pub(crate) async fn set(
 }
 
 impl RunningDemo {
-    /// Returns when something ended that must live as long as the demo does.
-    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+    /// Returns when a part stops that must run as long as the demo.
+    pub(crate) async fn wait_broken(&mut self) -> anyhow::Error {
         match self.running.next().await {
             Some(Err(error)) => error,
-            _ => anyhow::anyhow!("a part of the demo ended by itself: its log says why"),
+            _ => anyhow::anyhow!("a part of the demo stopped by itself; its log has the reason"),
         }
     }
 
-    /// Ends everything, the cluster last.
-    pub(crate) async fn end(mut self) {
+    /// Stops everything, the cluster last.
+    pub(crate) async fn shut_down(mut self) {
         self.stop.cancel();
         let left = async { while self.running.next().await.is_some() {} };
-        if timeout(FAREWELL, left).await.is_err() {
-            tracing::warn!("Not everything ended in time");
+        if timeout(SHUTDOWN_TIMEOUT, left).await.is_err() {
+            tracing::warn!("Shutdown deadline passed with tasks still running");
         }
         drop(self.running);
-        self.cluster.end().await;
+        self.cluster.shut_down().await;
     }
 }
 
-/// What parts are started with.
+/// What every part needs to start.
 struct Start<'a> {
     tasks: &'a Tasks,
     stop: &'a CancellationToken,
@@ -146,16 +146,20 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts a part that lives until the end.
-    fn part(&self, name: &'static str, work: impl Future<Output = Result<()>> + Send + 'static) {
+    /// Starts a part that runs until the end.
+    fn spawn_part(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = Result<()>> + Send + 'static,
+    ) {
         let task: TaskHandle<Result<()>> = self.tasks.spawn(work);
         self.running.push(Box::pin(async move {
-            let ended = task.join().await.context("it panicked");
+            let ended = task.join().await.context("the task panicked");
             ended.and_then(|ended| ended).context(name)
         }));
     }
 
-    fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn until_stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         self.stop.clone().cancelled_owned()
     }
 }

@@ -1,5 +1,5 @@
-//! The stories. Each is a file of the same shape: a title, `play` (sets it up, plays it, tells it), what
-//! was `Seen`, and two pure functions of that: `judge` for the verdict and `moments` for the timelines.
+//! The stories. Each file has the same shape: a title, `play` (setup, run, output), `Seen` (what was
+//! observed), and two pure functions of it: `judge` for the verdict and `moments` for the timelines.
 
 mod conflicts;
 mod heartbeats;
@@ -12,26 +12,26 @@ use std::str::FromStr;
 
 use anyhow::Result;
 
+use crate::narration::{Narrator, StoryResult, StoryTitle};
 use crate::stage::DemoStage;
-use crate::tell::{Narrator, StoryResult, StoryTitle};
 
 /// A story.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoryName {
-    /// A storm of conflicts while a tunnel is made.
+    /// Conflicts while a tunnel is created.
     Conflicts,
-    /// A tunnel that is green when it works, and not otherwise.
+    /// A tunnel that is green only while it works.
     Tunnel,
-    /// Half a minute of 429.
+    /// Half a minute of 429 responses.
     Throttle,
     /// A thousand heartbeats.
     Heartbeats,
-    /// A node dies while the budget is almost empty.
+    /// A node dies while the rate limit is almost exhausted.
     NodeDeath,
 }
 
 impl StoryName {
-    /// All of them, in the order they are played in.
+    /// All stories, in the order in which they are played.
     pub const ALL: [Self; 5] = [
         Self::Conflicts,
         Self::Tunnel,
@@ -50,7 +50,11 @@ impl StoryName {
         }
     }
 
-    pub(crate) async fn play(self, stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
+    pub(crate) async fn run_story(
+        self,
+        stage: &DemoStage,
+        teller: &Narrator,
+    ) -> Result<StoryResult> {
         match self {
             Self::Conflicts => conflicts::play(stage, teller).await,
             Self::Tunnel => tunnel::play(stage, teller).await,
@@ -74,7 +78,7 @@ impl FromStr for StoryName {
         let found = Self::ALL.into_iter().find(|it| it.title().name == text);
         found.ok_or_else(|| {
             let all = Self::ALL.map(|it| it.to_string()).join(", ");
-            format!("there is no story {text:?}: choose from {all}")
+            format!("unknown story {text:?}; choose from {all}")
         })
     }
 }

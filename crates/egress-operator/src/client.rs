@@ -1,8 +1,8 @@
-//! The provider's API: thin, typed calls that keep the headers of every answer, because they say what is
-//! left of the rate limit.
+//! Typed calls of the provider's API. Each returns the response headers, which carry the rate
+//! limit.
 //!
-//! One call is one request. Nothing here waits, tries again or decides; every call of the operator goes
-//! through [`crate::cloud`], which has the budget.
+//! One call is one request. This module does not wait, retry or decide; all calls go through
+//! [`crate::cloud`], which owns the rate limiter.
 
 mod error;
 mod model;
@@ -26,12 +26,12 @@ use model::{AssignRequest, LabelsRequest, OneAction, OneFloatingIp};
 
 /// The API of Hetzner Cloud.
 pub const ENDPOINT: &str = "https://api.hetzner.cloud/v1";
-/// How many floating IPs fit on a page, at most.
+/// Maximum number of floating IPs on a page.
 pub const PER_PAGE: u32 = 50;
-/// Says which lane a request is in. The provider ignores it; a simulator and a proxy can log it.
-const LANE: &str = "x-aplomb-lane";
+/// Header with the lane of a request. The provider ignores it; simulators and proxies can log it.
+const LANE_HEADER: &str = "x-aplomb-lane";
 
-/// Speaks for one token. Cheap to clone.
+/// A client for one token. Cheap to clone.
 #[derive(Clone)]
 pub struct HcloudClient {
     transport: Transport,
@@ -40,27 +40,27 @@ pub struct HcloudClient {
     lane: Option<&'static str>,
 }
 
-/// Which floating IPs.
+/// Filter and page of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FloatingIpQuery {
-    /// The one of this name.
+    /// Only the floating IP with this name.
     pub name: Option<String>,
-    /// The page, from 1; 0 is the first too.
+    /// The page, from 1; 0 means the first page.
     pub page: u32,
 }
 
-/// An answer of success.
+/// A successful response.
 #[derive(Clone, Debug)]
 pub struct HcloudResponse<T> {
-    /// Its status.
+    /// HTTP status.
     pub status: u16,
-    /// Its headers.
+    /// Response headers.
     pub headers: HeaderMap,
-    /// What it says.
+    /// Decoded body.
     pub body: T,
 }
 
-/// What a call returns.
+/// Result of a call.
 pub type Result<T> = std::result::Result<HcloudResponse<T>, HcloudError>;
 
 impl HcloudClient {
@@ -75,9 +75,9 @@ impl HcloudClient {
         }
     }
 
-    /// The same, saying in a header of each request which lane it is in.
+    /// The same client, sending `lane` in a header of each request.
     #[must_use]
-    pub fn in_lane(&self, lane: &'static str) -> Self {
+    pub fn with_lane(&self, lane: &'static str) -> Self {
         Self {
             lane: Some(lane),
             ..self.clone()
@@ -87,7 +87,7 @@ impl HcloudClient {
     /// One page of the project's floating IPs.
     ///
     /// # Errors
-    /// As every call: what the provider said, or that it said nothing.
+    /// The provider returned an error, or did not respond.
     pub async fn floating_ips(&self, query: &FloatingIpQuery) -> Result<FloatingIpPage> {
         let mut path = format!("/floating_ips?per_page={PER_PAGE}");
         if query.page > 1 {
@@ -95,7 +95,7 @@ impl HcloudClient {
         }
         if let Some(name) = &query.name {
             path.push_str("&name=");
-            path.push_str(&encoded(name));
+            path.push_str(&encode_query(name));
         }
         self.send(Method::GET, &path, None::<&()>).await
     }
@@ -111,10 +111,11 @@ impl HcloudClient {
         Ok(read.map(|body| body.floating_ip))
     }
 
-    /// Moves a floating IP to a server. What is returned is only begun.
+    /// Assigns a floating IP to a server. The returned action may still be running.
     ///
     /// # Errors
-    /// See [`HcloudClient::floating_ips`]. Without an answer it may have happened all the same.
+    /// See [`HcloudClient::floating_ips`]. Without a response, the assignment may still have
+    /// happened.
     pub async fn assign(&self, floating_ip: i64, server: i64) -> Result<HcloudAction> {
         let path = format!("/floating_ips/{floating_ip}/actions/assign");
         let body = AssignRequest { server };
@@ -122,7 +123,7 @@ impl HcloudClient {
         Ok(begun.map(|body| body.action))
     }
 
-    /// How an action stands.
+    /// Reads the state of an action.
     ///
     /// # Errors
     /// See [`HcloudClient::floating_ips`].
@@ -136,7 +137,7 @@ impl HcloudClient {
     ///
     /// # Errors
     /// See [`HcloudClient::floating_ips`].
-    pub async fn label(
+    pub async fn update_labels(
         &self,
         floating_ip: i64,
         labels: &BTreeMap<String, String>,
@@ -156,12 +157,12 @@ impl HcloudClient {
     ) -> Result<T> {
         let lost = |cause: &dyn std::fmt::Display| HcloudError::no_answer(&self.token, cause);
         let request = self
-            .request(method, path, body)
+            .build_request(method, path, body)
             .map_err(|cause| lost(&cause))?;
         let answer = self.transport.clone().oneshot(request).await;
         let (head, body) = answer.map_err(|cause| lost(&cause))?.into_parts();
         if !head.status.is_success() {
-            return Err(HcloudError::refused(
+            return Err(HcloudError::from_response(
                 &self.token,
                 head.status,
                 head.headers,
@@ -183,7 +184,7 @@ impl HcloudClient {
         }
     }
 
-    fn request(
+    fn build_request(
         &self,
         method: Method,
         path: &str,
@@ -192,10 +193,10 @@ impl HcloudClient {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.endpoint))
-            .header(header::AUTHORIZATION, self.token.header("Bearer "))
+            .header(header::AUTHORIZATION, self.token.to_header_value("Bearer "))
             .header(header::ACCEPT, "application/json");
         if let Some(lane) = self.lane {
-            request = request.header(LANE, HeaderValue::from_static(lane));
+            request = request.header(LANE_HEADER, HeaderValue::from_static(lane));
         }
         let Some(body) = body else {
             return request.body(Bytes::new());
@@ -217,8 +218,8 @@ impl<T> HcloudResponse<T> {
     }
 }
 
-/// A value of a query: whatever is not a letter, a digit or one of `-._~` is escaped.
-fn encoded(text: &str) -> String {
+/// Percent-encodes a query value: all but letters, digits and `-._~`.
+fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match plain(byte) {
         true => char::from(byte).to_string(),

@@ -1,5 +1,5 @@
-//! The wiring: which kinds are watched, through which lens, and what runs when one changes. And the
-//! round of observing, deciding and acting, one step at a time.
+//! Controller setup: watched kinds, their predicates and the reconcile that each change triggers. A
+//! reconcile observes, decides and acts, one step at a time.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio::time::Instant;
 
 use crate::act::Act;
+use crate::context::EgressContext;
 use crate::decide::decide;
-use crate::observe::{Observer, interest};
-use crate::office::EgressContext;
-use crate::vantage;
+use crate::observe::{Observer, node_filter};
+use crate::peer_reports;
 use crate::views::{CiliumNodeView, NodeView, PodView, TokenSecretView};
 use crate::world::{Plan, Step};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-egress";
 
-/// How long one pass may take: a move's calls and writes, each under its own deadline.
-const PASS: Duration = Duration::from_secs(90);
-/// With less time left than a step may need, the next pass goes on.
-const STEP: Duration = Duration::from_secs(15);
-/// How long a write that changed nothing is left alone.
-const IN_VAIN: Duration = Duration::from_secs(5);
-/// How long the first look at pods may take before a decision is made without it.
-const PODS: Duration = Duration::from_secs(30);
-/// The conditions of ours that a plan may leave out.
-const OURS: [&str; 6] = [
+/// Deadline of one reconcile. Each call and write of a move has its own deadline below it.
+const PASS_TIMEOUT: Duration = Duration::from_secs(90);
+/// With less time left than a step may need, the next reconcile continues.
+const MIN_STEP_TIME: Duration = Duration::from_secs(15);
+/// Pause after a write that was accepted but changed nothing.
+const NOOP_RETRY: Duration = Duration::from_secs(5);
+/// How long a decision waits for the first list of pods.
+const POD_SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+/// Conditions of this controller that a plan may omit.
+const OWN_CONDITIONS: [&str; 6] = [
     conditions::AVAILABLE,
     conditions::PROVIDER_REACHABLE,
     conditions::REDUNDANT,
@@ -50,53 +50,54 @@ pub(crate) fn controller(office: &EgressContext) -> Controller<StableEgress> {
             let ended = reconcile(&egress, &cx, &office).await;
             let key = View::meta(&*egress).key();
             if cx.cache::<StableEgress>()?.get(&key).is_none() {
-                // Deleted during the pass, which has brought some of it back.
-                office.forget(&key);
+                // The object was deleted during this reconcile, which has stored state for it
+                // again.
+                office.on_deleted(&key);
             }
             ended
         }
     });
-    let controller = nodes(controller, office);
-    let controller = prepared(controller, office);
+    let controller = watch_nodes(controller, office);
+    let controller = watch_prepared_pods(controller, office);
     controller
         .watches::<TokenSecretView>(
-            within(Some(&office.namespace)),
-            Predicate::unless_same(TokenSecretView::holds_as),
-            |secret, all| referring(all, secret.meta().name),
+            namespace_scope(Some(&office.namespace)),
+            Predicate::unless_same(TokenSecretView::same_data),
+            |secret, all| keys_by_secret(all, secret.meta().name),
         )
         .watches_optional::<Lease>(
-            vantage::scope(&office.namespace),
+            peer_reports::lease_scope(&office.namespace),
             Predicate::changed_by(|lease: &Lease| lease.metadata.annotations.clone()),
             |_, all| {
-                keys(all, |egress| {
+                matching_keys(all, |egress| {
                     egress.spec.health.signal == HealthSignal::Probe
                 })
             },
         )
-        .triggered_by(&office.poke, "probe")
-        .on_deleted(move |key| farewell.forget(key))
-        .deadline(PASS)
+        .triggered_by(&office.trigger, "probe")
+        .on_deleted(move |key| farewell.on_deleted(key))
+        .deadline(PASS_TIMEOUT)
 }
 
-/// The controller that probes, on every replica.
-pub(crate) fn prober(office: &EgressContext) -> Controller<StableEgress> {
-    let concerned = office.interests.clone();
-    let shared = vantage::PeerReporter::new(
+/// The controller that probes nodes, on every replica.
+pub(crate) fn probe_controller(office: &EgressContext) -> Controller<StableEgress> {
+    let concerned = office.filters.clone();
+    let shared = peer_reports::PeerReporter::new(
         &office.identity,
         &office.namespace,
         office.prober.clone(),
         office.clock.clone(),
-        Arc::new(targets),
+        Arc::new(probe_targets),
     );
-    vantage::controller(shared).watches::<NodeView>(
+    peer_reports::controller(shared).watches::<NodeView>(
         Scope::default(),
         Predicate::changed_by(NodeView::addresses),
-        move |node, _| concerned.concerned(node),
+        move |node, _| concerned.affected_keys(node),
     )
 }
 
-/// Who is probed for a StableEgress.
-fn targets(
+/// Nodes to probe for a StableEgress.
+fn probe_targets(
     egress: &StableEgress,
     cx: &Context<StableEgress>,
 ) -> Result<Vec<(String, Vec<IpAddr>)>> {
@@ -105,55 +106,58 @@ fn targets(
         .status
         .as_ref()
         .and_then(|status| status.active_node.clone());
-    let interest = interest(name, &egress.spec, active, None);
+    let interest = node_filter(name, &egress.spec, active, None);
     let nodes = cx.cache::<NodeView>()?.list();
-    let concerned = nodes.iter().filter(|node| interest.concerns(node));
+    let concerned = nodes.iter().filter(|node| interest.matches_node(node));
     let alive = concerned.filter(|node| !node.meta().deleting);
     Ok(alive
         .map(|node| (node.name().to_owned(), node.addresses()))
         .collect())
 }
 
-fn nodes(controller: Controller<StableEgress>, office: &EgressContext) -> Controller<StableEgress> {
-    let (noise, concerned) = (office.interests.clone(), office.interests.clone());
+fn watch_nodes(
+    controller: Controller<StableEgress>,
+    office: &EgressContext,
+) -> Controller<StableEgress> {
+    let (noise, concerned) = (office.filters.clone(), office.filters.clone());
     controller
         .watches::<NodeView>(
             Scope::default(),
-            Predicate::unless_same(move |old, new| noise.noise(old, new)),
-            move |node, _| concerned.concerned(node),
+            Predicate::unless_same(move |old, new| noise.is_irrelevant(old, new)),
+            move |node, _| concerned.affected_keys(node),
         )
         .watches_optional::<CiliumNodeView>(
             Scope::default(),
             Predicate::changed_by(|node: &CiliumNodeView| node.metadata.labels.clone()),
-            |node, all| carrying(all, node),
+            |node, all| keys_by_cilium_node(all, node),
         )
 }
 
-fn prepared(
+fn watch_prepared_pods(
     controller: Controller<StableEgress>,
     office: &EgressContext,
 ) -> Controller<StableEgress> {
     let own = office.namespace.clone();
     controller.watches_optional::<PodView>(
-        within(office.pods.as_deref()),
+        namespace_scope(office.pods.as_deref()),
         Predicate::changed_by(|pod: &PodView| {
             (
                 pod.metadata.labels.clone(),
                 pod.ready_on().map(str::to_owned),
             )
         }),
-        move |pod, all| prepared_by(all, pod, &own),
+        move |pod, all| keys_by_pod(all, pod, &own),
     )
 }
 
-fn within(namespace: Option<&str>) -> Scope {
+fn namespace_scope(namespace: Option<&str>) -> Scope {
     Scope {
         namespace: namespace.map(str::to_owned),
         ..Scope::default()
     }
 }
 
-fn keys(
+fn matching_keys(
     all: &aplomb::Cache<StableEgress>,
     wanted: impl Fn(&StableEgress) -> bool,
 ) -> Vec<ObjectKey> {
@@ -162,18 +166,18 @@ fn keys(
     wanted.map(|egress| View::meta(&**egress).key()).collect()
 }
 
-/// Those whose token is in a Secret.
-fn referring(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
-    keys(all, |egress| {
+/// StableEgress objects that read their token from `secret`.
+fn keys_by_secret(all: &aplomb::Cache<StableEgress>, secret: &str) -> Vec<ObjectKey> {
+    matching_keys(all, |egress| {
         let wanted = egress.spec.token_secret_ref.as_ref();
         wanted.is_some_and(|wanted| wanted.name == secret)
     })
 }
 
-/// Those whose gateway labels a CiliumNode has, or that have a gateway of its name.
-fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
+/// StableEgress objects whose gateway labels the CiliumNode has, or whose gateway has its name.
+fn keys_by_cilium_node(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<ObjectKey> {
     let has = &node.metadata.labels;
-    keys(all, |egress| {
+    matching_keys(all, |egress| {
         let name = egress.metadata.name.as_deref().unwrap_or_default();
         let labels = crate::world::gateway_labels(name, &egress.spec);
         let status = egress.status.as_ref();
@@ -182,15 +186,15 @@ fn carrying(all: &aplomb::Cache<StableEgress>, node: &CiliumNodeView) -> Vec<Obj
     })
 }
 
-/// Those for which a pod prepares its node.
-fn prepared_by(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
-    keys(all, |egress| {
+/// StableEgress objects for which a pod prepares its node.
+fn keys_by_pod(all: &aplomb::Cache<StableEgress>, pod: &PodView, own: &str) -> Vec<ObjectKey> {
+    matching_keys(all, |egress| {
         let Some(wanted) = &egress.spec.prepared else {
             return false;
         };
         let namespace = wanted.namespace.as_deref().unwrap_or(own);
         pod.meta().namespace == Some(namespace)
-            && crate::selector::selects(&wanted.selector, &pod.metadata.labels)
+            && crate::selector::matches(&wanted.selector, &pod.metadata.labels)
     })
 }
 
@@ -202,15 +206,15 @@ async fn reconcile(
 ) -> Result<Action> {
     let key = View::meta(&**egress).key();
     let pods = cx.cache::<PodView>()?.freshness().synced;
-    if egress.spec.prepared.is_some() && !pods && office.uptime() < PODS {
-        // Nobody would look prepared.
+    if egress.spec.prepared.is_some() && !pods && office.uptime() < POD_SYNC_TIMEOUT {
+        // Without pods, no node would count as prepared.
         return Ok(Action::RequeueAfter(Duration::from_secs(1)));
     }
     let account = office.account(egress, cx.cache::<TokenSecretView>()?);
     let observer = Observer {
         egress,
         cx,
-        office,
+        context: office,
         key: &key,
         account: account.as_ref().ok(),
     };
@@ -218,42 +222,46 @@ async fn reconcile(
     loop {
         let world = observer.observe()?;
         let plan = decide(&world);
-        say(cx, &plan, &mut told);
-        office.took(&key, &world, &plan, cx.fence());
+        record_plan(cx, &plan, &mut told);
+        office.record_decision(&key, &world, &plan, cx.fence());
         let Some(step) = &plan.step else {
-            return Ok(Action::RequeueAfter(plan.again));
+            return Ok(Action::RequeueAfter(plan.requeue_after));
         };
-        if Instant::now() + STEP > cx.deadline() {
+        if Instant::now() + MIN_STEP_TIME > cx.deadline() {
             return Ok(Action::RequeueAfter(Duration::ZERO));
         }
         if is_write(step) && last.as_ref() == Some(step) {
-            // It was accepted and changed nothing: somebody undoes or drops what we write.
-            return Ok(Action::RequeueAfter(IN_VAIN));
+            // Accepted without effect: another writer reverts it or a webhook drops it.
+            return Ok(Action::RequeueAfter(NOOP_RETRY));
         }
         let act = Act {
             cx,
-            office,
+            context: office,
             key: &key,
-            world: &world,
+            observed: &world,
             account: account.as_ref().map_err(Clone::clone),
         };
-        act.take(step).await?;
+        act.execute(step).await?;
         last = Some(step.clone());
     }
 }
 
-/// Whether a step should be seen to have been taken at once.
+/// Whether the result of a step must be visible before the next one.
 fn is_write(step: &Step) -> bool {
-    matches!(step, Step::Strip { .. } | Step::Label { .. } | Step::Claim)
+    matches!(
+        step,
+        Step::Strip { .. } | Step::Label { .. } | Step::WriteTerm
+    )
 }
 
-/// Lays down what the plan says. Written when the pass ends, whatever becomes of the step.
-fn say(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
+/// Queues the status, conditions and Events of a plan. They are written at the end of the
+/// reconcile, whether or not the step succeeds.
+fn record_plan(cx: &Context<StableEgress>, plan: &Plan, told: &mut Vec<EventNote>) {
     let mut status = plan.status.clone();
-    // Those are the runtime's to write.
+    // The runtime writes the conditions.
     status.conditions.clear();
     cx.status(&status);
-    for kind in OURS {
+    for kind in OWN_CONDITIONS {
         cx.remove_condition(kind);
     }
     for condition in &plan.conditions {

@@ -1,51 +1,51 @@
-//! What to do next: the same world always leads to the same plan.
+//! Decides the next step: the same input always gives the same plan.
 //!
-//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever a decision depends on is in
-//! the [`Observed`], and whatever shall be remembered is in the [`Plan`]'s status.
+//! Pure and synchronous: no clock, no IO, no memory of its own. All input is in [`Observed`], and
+//! all state to keep is in the status of the [`Plan`].
 
 mod allowlist;
+mod assessment;
 mod budget;
 mod conditions;
 mod election;
 mod elsewhere;
+mod failover;
 mod health;
 mod hold;
 mod labels;
 mod limits;
-mod movement;
+mod messages;
 mod notes;
 mod pace;
-mod scene;
 mod schedule;
 mod status;
 mod tidings;
-mod wording;
 
 #[cfg(test)]
 mod tests;
 
 use crate::world::{Observed, Plan};
-use scene::Assessment;
+use assessment::Assessment;
 
 pub use allowlist::{Cidr, InvalidCidr};
-pub(crate) use election::REFUSALS;
+pub(crate) use election::MAX_REFUSALS;
 
-/// Decides what to do next in `world`, and what to say of it.
+/// Decides the next step in `world`, and the status to report.
 #[must_use]
 pub fn decide(world: &Observed) -> Plan {
-    let scene = Assessment::of(world);
-    let next = movement::next(&scene);
-    let mut status = status::of(&scene);
-    let conditions = conditions::of(&scene, &status);
-    status.next_check = Some(schedule::next_check(&scene));
-    let mut status = budget::noted(world, status);
-    let notes = notes::of(&scene, &status, &conditions);
-    // They are the runtime's to write, from the list beside it.
+    let scene = Assessment::new(world);
+    let next = failover::next_step(&scene);
+    let mut status = status::build_status(&scene);
+    let conditions = conditions::build_conditions(&scene, &status);
+    status.next_check = Some(schedule::next_check_message(&scene));
+    let mut status = budget::record_budget(world, status);
+    let notes = notes::build_notes(&scene, &status, &conditions);
+    // The runtime writes the conditions, from `Plan::conditions`.
     status.conditions.clear();
-    let again = schedule::again(&scene, &next);
+    let again = schedule::requeue_after(&scene, &next);
     Plan {
         step: next.step(),
-        again,
+        requeue_after: again,
         status,
         conditions,
         notes,

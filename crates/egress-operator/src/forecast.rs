@@ -1,109 +1,111 @@
-//! What others spend of a rate limit that is shared with them, and when it will be used up. Pure.
+//! Estimates what other clients spend of a shared rate limit, and when it will be exhausted. Pure.
 //!
-//! The provider says after every call what is left. What should be left follows from what was left
-//! before, how fast the bucket fills and what we spent ourselves; the gap is what others spent. Over a
-//! window the gaps add up to one difference, so that the rounding of single answers cancels out: the
-//! error is one token per window plus what the refill is wrong by (see the tests). A bucket that is
-//! full hides what others spend below the refill; that counts as nothing.
+//! The provider reports the remaining calls in every response. The expected value follows from the
+//! previous one, the refill rate and our own calls; the gap is what others spent. Over a window the
+//! gaps add up to one difference, so rounding errors of single responses cancel out: the error is
+//! one token per window plus the error of the refill rate (see the tests). A full bucket hides
+//! spending below the refill rate, which counts as zero.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How far back counts.
+/// Samples older than this do not count.
 const WINDOW: Duration = Duration::from_secs(600);
-/// How many samples are kept at most; a burst of calls is one sample.
-const MOST: usize = 128;
-/// Whole seconds say too little about how fast a bucket fills when it is full this soon.
-const TELLING: Duration = Duration::from_secs(15);
-/// Slower than this a bucket is not called emptying: rounding would be.
-const SLOWEST: f64 = 0.01;
+/// Maximum number of samples; a burst of calls is one sample.
+const MAX_SAMPLES: usize = 128;
+/// If the bucket is full sooner than this, whole seconds are too coarse to derive the refill rate.
+const MIN_REFILL_TIME: Duration = Duration::from_secs(15);
+/// A bucket that empties more slowly than this does not count as emptying: it may be rounding.
+const MIN_DRAIN_RATE: f64 = 0.01;
 const HOUR: f64 = 3600.0;
 
-/// What an answer told.
+/// The rate limit in one response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetSample {
     /// When, in this process's time.
     pub at: Duration,
-    /// How large the bucket is.
+    /// Size of the bucket.
     pub limit: u32,
-    /// What was left, this call taken off.
+    /// Remaining calls, after this one.
     pub remaining: u32,
     /// When the bucket would be full, in whole seconds.
     pub full_in: Option<Duration>,
-    /// How many calls of ours were admitted since the sample before, this one included.
-    pub ours: u32,
+    /// Calls of ours admitted since the previous sample, this one included.
+    pub own_calls: u32,
 }
 
-/// What to expect.
+/// The estimate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BudgetForecast {
-    /// Tokens a second that flow in.
+    /// Refill rate, tokens per second.
     pub refill: f64,
-    /// Tokens a second that others spend.
-    pub others: f64,
-    /// Tokens a second that we spend.
-    pub ours: f64,
-    /// What should be left now.
+    /// Spending of others, tokens per second.
+    pub other_rate: f64,
+    /// Our spending, tokens per second.
+    pub own_rate: f64,
+    /// Estimated remaining calls now.
     pub remaining: f64,
-    /// When nothing is left if all goes on like this; `None` if it does not come to that.
+    /// When the bucket will be empty at this rate; `None` if it will not.
     pub empty_in: Option<Duration>,
 }
 
-/// The answers of late.
+/// The recent samples.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetForecaster {
     samples: VecDeque<BudgetSample>,
 }
 
 impl BudgetForecaster {
-    /// Takes one more answer into account.
-    pub fn note(&mut self, sample: BudgetSample) {
+    /// Adds a sample.
+    pub fn add_sample(&mut self, sample: BudgetSample) {
         match self.samples.back_mut() {
-            // Another limit: nothing that was seen before can be compared.
+            // The limit changed: earlier samples cannot be compared.
             Some(last) if last.limit != sample.limit => self.samples.clear(),
-            // Answers that were overtaken.
+            // A response that arrived out of order.
             Some(last) if last.at > sample.at => {
-                last.ours += sample.ours;
+                last.own_calls += sample.own_calls;
                 return;
             }
             _ => {}
         }
         self.samples.push_back(sample);
         let horizon = sample.at.saturating_sub(WINDOW);
-        // One sample from before the window is where it begins.
-        while self.samples.len() > MOST
+        // Keep one sample from before the window as its start.
+        while self.samples.len() > MAX_SAMPLES
             || self.samples.get(1).is_some_and(|next| next.at <= horizon)
         {
             self.samples.pop_front();
         }
     }
 
-    /// What to expect now; `None` before the first answer.
+    /// The estimate at `now`; `None` before the first sample.
     #[must_use]
     pub fn forecast(&self, now: Duration) -> Option<BudgetForecast> {
         let last = self.samples.back()?;
-        let refill = self.refill(last.limit);
-        let (others, ours) = self.spending(refill);
+        let refill = self.refill_rate(last.limit);
+        let (others, ours) = self.spending_rates(refill);
         let net = others + ours - refill;
         let since = now.saturating_sub(last.at).as_secs_f64();
         let bounded = |level: f64| level.clamp(0.0, f64::from(last.limit));
         let remaining = bounded(f64::from(last.remaining) - (others - refill) * since);
-        let empty_in = (net > SLOWEST)
+        let empty_in = (net > MIN_DRAIN_RATE)
             .then(|| Duration::try_from_secs_f64(remaining / net).ok())
             .flatten();
         Some(BudgetForecast {
             refill,
-            others,
-            ours,
+            other_rate: others,
+            own_rate: ours,
             remaining,
             empty_in,
         })
     }
 
-    /// From the answer that says most; else the provider's rule that a limit is per hour.
-    fn refill(&self, limit: u32) -> f64 {
+    /// Derived from the most precise sample; otherwise from the limit, which is per hour.
+    fn refill_rate(&self, limit: u32) -> f64 {
         let told = |sample: &BudgetSample| {
-            let full_in = sample.full_in.filter(|full_in| *full_in >= TELLING)?;
+            let full_in = sample
+                .full_in
+                .filter(|full_in| *full_in >= MIN_REFILL_TIME)?;
             Some((full_in, f64::from(limit.saturating_sub(sample.remaining))))
         };
         let best = self
@@ -111,24 +113,25 @@ impl BudgetForecaster {
             .iter()
             .filter_map(told)
             .max_by_key(|(full_in, _)| *full_in);
-        // The provider rounds; half a second is the middle.
+        // The provider rounds to seconds; half a second is the mean error.
         best.filter(|(_, spent)| *spent > 0.0)
             .map_or(f64::from(limit) / HOUR, |(full_in, spent)| {
                 spent / (full_in.as_secs_f64() + 0.5)
             })
     }
 
-    /// What others and we spend, a second.
-    fn spending(&self, refill: f64) -> (f64, f64) {
+    /// Spending of others and of ours, tokens per second.
+    fn spending_rates(&self, refill: f64) -> (f64, f64) {
         let (mut others, mut ours, mut time) = (0.0, 0.0, 0.0);
         for (before, after) in self.samples.iter().zip(self.samples.iter().skip(1)) {
             let took = (after.at - before.at).as_secs_f64();
             time += took;
-            ours += f64::from(after.ours);
+            ours += f64::from(after.own_calls);
             let was_full =
-                after.remaining.saturating_add(after.ours) >= after.limit.saturating_sub(1);
+                after.remaining.saturating_add(after.own_calls) >= after.limit.saturating_sub(1);
             if !was_full {
-                let expected = f64::from(before.remaining) + refill * took - f64::from(after.ours);
+                let expected =
+                    f64::from(before.remaining) + refill * took - f64::from(after.own_calls);
                 others += expected - f64::from(after.remaining);
             }
         }

@@ -1,17 +1,17 @@
-//! The node side: puts floating IPs on an interface of this node, with a route of their own.
+//! The node agent: adds floating IPs to an interface of this node, each with its own route.
 //!
-//! A gateway can only send from an address that it has, so every candidate is prepared before one of
-//! them is chosen. For each address: a /32 on the interface, a rule that sends what comes from it to a
-//! table of its own, and in that table a route to the gateway and a default route through it. Nothing
-//! here knows which node is the gateway, or speaks to the provider.
+//! A gateway can only send from an address that it has, so every candidate is prepared before one
+//! of them is elected. Each address gets a /32 on the interface, a rule that sends traffic from it
+//! to its own table, and in that table a route to the gateway and a default route through it. The
+//! agent does not know which node is the gateway and does not call the provider.
 
 mod endpoint;
 mod error;
 mod keeper;
+mod message;
 mod names;
 mod netlink;
 mod plan;
-mod wire;
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,18 +22,18 @@ use tokio_util::sync::CancellationToken;
 pub use self::error::Error;
 use self::keeper::AddressKeeper;
 
-/// What to keep on this node.
+/// Settings of the node agent.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Addresses.
+    /// Addresses to add.
     pub addresses: Vec<IpAddr>,
-    /// StableEgress objects whose addresses are looked up.
+    /// StableEgress objects whose addresses are added.
     pub stable_egresses: Vec<String>,
-    /// The interface; by default that of the default route.
+    /// The interface; default: the one of the default route.
     pub interface: Option<String>,
-    /// The gateway for addresses of its family; by default Hetzner's.
+    /// The gateway for addresses of its family; default: Hetzner's.
     pub gateway: Option<IpAddr>,
-    /// The table of the first address; each further one has the next.
+    /// The table of the first address; each further address uses the next one.
     pub table: u32,
     /// The priority of the rules.
     pub priority: u32,
@@ -43,17 +43,17 @@ pub struct NodeSettings {
 
 impl NodeSettings {
     /// The table of the address with this number.
-    fn table_of(&self, number: usize) -> u32 {
+    fn table_for(&self, number: usize) -> u32 {
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         self.table.saturating_add(number)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    fn validate(&self) -> Result<(), Error> {
         let slots = self.slots().len();
         if slots == 0 {
             return Err(Error::NoAddress);
         }
-        let mut tables = (0..slots).map(|number| self.table_of(number));
+        let mut tables = (0..slots).map(|number| self.table_for(number));
         match tables.find(|table| matches!(*table, 0 | 253..=255 | u32::MAX)) {
             Some(table) => Err(Error::Table(table)),
             None => Ok(()),
@@ -73,27 +73,27 @@ impl NodeSettings {
     }
 }
 
-/// An address to hold, known or to be looked up.
+/// An address to add, possibly not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slot {
-    /// The StableEgress that says it.
+    /// The StableEgress it is read from.
     name: Option<String>,
     ip: Option<IpAddr>,
 }
 
-/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed where a
+/// Keeps the node prepared until `shutdown`, then removes what it added. `client` is needed if a
 /// StableEgress is named.
 ///
 /// # Errors
-/// A setting cannot work, the capability is missing, or something could not be removed at the end.
+/// A setting is invalid, the capability is missing, or something could not be removed at the end.
 pub async fn run(
     settings: NodeSettings,
     client: Option<kube::Client>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    settings.check()?;
+    settings.validate()?;
     let tasks = Tasks::on_runtime();
-    let standing = watch::Sender::new(Err("nothing was looked at yet".to_owned()));
+    let standing = watch::Sender::new(Err("the node was not checked yet".to_owned()));
     let _endpoint = endpoint::serve(settings.listen, standing.subscribe(), &tasks).await?;
     let (slots, named) = (settings.slots(), !settings.stable_egresses.is_empty());
     let slots = watch::Sender::new(slots);
@@ -106,7 +106,7 @@ pub async fn run(
             let engine = names::engine(client, slots.clone());
             Some(tasks.spawn_critical("names", async move {
                 if let Err(error) = engine.run(stop.cancelled_owned()).await {
-                    tracing::error!(%error, "Addresses are no longer looked up");
+                    tracing::error!(%error, "Stopped watching StableEgress addresses");
                 }
             }))
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn without_an_address_the_flags_are_named() {
-        let error = settings(2010, &[]).check().unwrap_err().to_string();
+        let error = settings(2010, &[]).validate().unwrap_err().to_string();
         assert!(
             error.contains("--address") && error.contains("--stable-egress"),
             "{error}"
@@ -144,9 +144,9 @@ mod tests {
     #[test]
     fn no_table_of_the_kernel_is_taken_by_any_address() {
         let two = ["203.0.113.7", "203.0.113.8"];
-        assert!(settings(2010, &two).check().is_ok());
+        assert!(settings(2010, &two).validate().is_ok());
         for table in [0, 252, 254, u32::MAX - 1] {
-            let error = settings(table, &two).check().unwrap_err().to_string();
+            let error = settings(table, &two).validate().unwrap_err().to_string();
             assert!(error.contains("--table"), "{table}: {error}");
         }
     }
@@ -154,6 +154,6 @@ mod tests {
     #[test]
     fn every_address_has_a_table_of_its_own() {
         let settings = settings(2010, &[]);
-        assert_eq!([settings.table_of(0), settings.table_of(1)], [2010, 2011]);
+        assert_eq!([settings.table_for(0), settings.table_for(1)], [2010, 2011]);
     }
 }

@@ -1,27 +1,27 @@
 //! The egress operator: a floating IP follows a healthy node.
 //!
-//! `observe` gathers a [`world::Observed`], `decide` turns it into a plan with one next step, `act` takes
-//! that step, and the three go round until nothing is left to do. Nothing here but `client` and
-//! `cloud` may speak to the provider, and nothing but `decide` may choose a node.
+//! `observe` collects a [`world::Observed`], `decide` turns it into a plan with one next step,
+//! `act` runs that step, and the three repeat until no step is left. Only `client` and `cloud` may
+//! call the provider, and only `decide` may elect a node.
 #![forbid(unsafe_code)]
 
 mod act;
 pub mod client;
-pub mod cloud;
+mod context;
 mod controller;
 pub mod decide;
 pub mod forecast;
+pub mod hcloud;
 #[cfg(target_os = "linux")]
 pub mod host;
-mod interest;
-mod memory;
+mod node_filter;
 mod observe;
-mod office;
 pub mod operator;
+pub mod peer_reports;
 pub mod probe;
 pub mod selector;
+mod state;
 pub mod telemetry;
-pub mod vantage;
 mod views;
 pub mod world;
 

@@ -1,6 +1,5 @@
-//! Gathers everything a decision needs into one [`Observed`]: from the caches, from what
-//! probes have shown, and from what
-//! is remembered of the provider. Makes no call: whether one is worth it is decided.
+//! Collects all input of a decision into one [`Observed`]: caches, probe results, and stored state
+//! of the provider. Makes no call: `decide` chooses whether one is needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,43 +9,43 @@ use aplomb_api::StableEgress;
 use aplomb_api::egress::{HealthSignal, PreparedSpec, StableEgressSpec, annotations, labels};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-use crate::cloud::HcloudAccount;
-use crate::interest::NodeFilter;
-use crate::memory::{EgressState, StateKey};
-use crate::office::EgressContext;
-use crate::selector::selects;
-use crate::vantage::{disputed, reports};
+use crate::context::EgressContext;
+use crate::hcloud::HcloudAccount;
+use crate::node_filter::NodeFilter;
+use crate::peer_reports::{is_disputed, read_reports};
+use crate::selector::matches;
+use crate::state::{EgressState, StateKey};
 use crate::views::{CiliumNodeView, LabelMap, NodeView, PodView};
 use crate::world::{
     CandidateNode, FloatingIpState, LabelState, NodeProbeResult, NodeReady, Observed,
     gateway_labels,
 };
 
-/// What is looked at.
+/// Sources of an observation.
 pub(crate) struct Observer<'a> {
     pub(crate) egress: &'a StableEgress,
     pub(crate) cx: &'a Context<StableEgress>,
-    pub(crate) office: &'a EgressContext,
+    pub(crate) context: &'a EgressContext,
     pub(crate) key: &'a ObjectKey,
     pub(crate) account: Option<&'a HcloudAccount>,
 }
 
 impl Observer<'_> {
-    /// The world as it is now.
+    /// Collects the current state.
     ///
     /// # Errors
-    /// A cache is missing, which is a defect of the wiring.
+    /// A cache is missing, which is a bug in the controller setup.
     pub(crate) fn observe(&self) -> Result<Observed> {
-        let now = self.office.uptime();
+        let now = self.context.uptime();
         let term = self.cx.leader_term();
-        let since = self.office.memories.since(term, now);
+        let since = self.context.states.leader_since(term, now);
         let whose = StateKey {
             key: self.key,
             uid: View::meta(self.egress).uid,
             term,
         };
         let asked = &self.egress.spec.floating_ip;
-        let memory = self.office.memories.of(whose, asked, self.account);
+        let memory = self.context.states.state_for(whose, asked, self.account);
         let status = memory.status.clone();
         let mut status = status
             .or_else(|| self.egress.status.clone())
@@ -54,117 +53,126 @@ impl Observer<'_> {
         if let Some(stored) = &self.egress.status {
             status.conditions.clone_from(&stored.conditions);
         }
-        let cloud = self.cloud(&memory, since);
-        // Before any cache is read: see `interest`.
-        let server = cloud.seen.as_ref().and_then(|seen| seen.server);
-        let interest = interest(
+        let cloud = self.floating_ip_state(&memory, since);
+        // Must precede any cache read: see `interest`.
+        let server = cloud.observed.as_ref().and_then(|seen| seen.server);
+        let interest = node_filter(
             &self.key.name,
             &self.egress.spec,
             status.active_node.clone(),
             server,
         );
-        self.office.interests.set(self.key, interest.clone());
-        let nodes = self.nodes(&interest)?;
+        self.context.filters.set(self.key, interest.clone());
+        let nodes = self.observe_nodes(&interest)?;
         let marks = self.egress.metadata.annotations.as_ref();
         Ok(Observed {
             name: self.key.name.to_string(),
             spec: self.egress.spec.clone(),
             hold: marks.and_then(|marks| marks.get(annotations::HOLD).cloned()),
             status,
-            now: self.office.clock.now(),
-            uptime: self.office.uptime(),
-            led: now.saturating_sub(since),
+            now: self.context.clock.now(),
+            uptime: self.context.uptime(),
+            leading_for: now.saturating_sub(since),
             nodes,
-            unwatched: self.office.unwatched(&self.egress.spec),
-            told: memory.told,
-            cloud,
+            unwatched: self.context.pods_unwatched(&self.egress.spec),
+            reported_unusable: memory.reported_unusable,
+            floating_ip: cloud,
             moving: memory.moving,
             term,
         })
     }
 
-    fn cloud(&self, memory: &EgressState, since: Duration) -> FloatingIpState {
+    fn floating_ip_state(&self, memory: &EgressState, since: Duration) -> FloatingIpState {
         let mut cloud = FloatingIpState {
             resync: self.egress.spec.resync.0,
             ..FloatingIpState::default()
         };
         if let Some(account) = self.account {
-            // What was seen before this process led, another leader may have changed.
-            let seen = account.peek(&self.egress.spec.floating_ip);
-            cloud.seen = seen.filter(|seen| seen.at >= since);
-            cloud.budget = account.budget();
-            cloud.resync = account.resync(self.egress.spec.resync.0);
-            cloud.not_before = account.not_before();
+            // Another leader may have changed what was read before this process led.
+            let seen = account.last_seen(&self.egress.spec.floating_ip);
+            cloud.observed = seen.filter(|seen| seen.at >= since);
+            cloud.budget = account.remaining();
+            cloud.resync = account.read_interval(self.egress.spec.resync.0);
+            cloud.next_read_at = account.next_read_at();
         }
-        memory.tell(&mut cloud);
+        memory.copy_troubles(&mut cloud);
         cloud
     }
 
-    fn nodes(&self, interest: &NodeFilter) -> Result<Vec<CandidateNode>> {
+    fn observe_nodes(&self, interest: &NodeFilter) -> Result<Vec<CandidateNode>> {
         let views = self.cx.cache::<NodeView>()?.list();
         let views: Vec<_> = views
             .iter()
-            .filter(|node| interest.concerns(node))
+            .filter(|node| interest.matches_node(node))
             .collect();
         let prepared = match &self.egress.spec.prepared {
-            Some(wanted) => Some(prepared(wanted, &self.office.namespace, self.cx.cache()?)),
+            Some(wanted) => Some(prepared_nodes(
+                wanted,
+                &self.context.namespace,
+                self.cx.cache()?,
+            )),
             None => None,
         };
         let cilium = self.cx.cache::<CiliumNodeView>()?;
-        let probed = self.probed()?;
+        let probed = self.probe_results()?;
         let node = |view: &&std::sync::Arc<NodeView>| {
             let has = &view.metadata.labels;
             let name = view.name();
             let mirror = cilium.get(&ObjectKey::new(None, name));
-            let taken = taken(&interest.gateway, has);
+            let taken = conflicting_label(&interest.gateway, has);
             CandidateNode {
                 name: name.to_owned(),
-                server: view.server(),
-                candidate: selects(&interest.candidates, has),
-                // One of several keys may have a value that others use too: the node is theirs.
+                server: view.server_id(),
+                candidate: matches(&interest.candidates, has),
+                // Another StableEgress may use the same value for one of several keys: then the
+                // node is its own.
                 labels: match &taken {
                     Some(_) => LabelState::None,
-                    None => carried(&interest.gateway, has),
+                    None => label_state(&interest.gateway, has),
                 },
-                taken,
-                cilium: mirror.map(|it| carried(&interest.gateway, &it.metadata.labels)),
+                conflicting_label: taken,
+                cilium: mirror.map(|it| label_state(&interest.gateway, &it.metadata.labels)),
                 ready: view.ready(),
                 cordoned: view.cordoned(),
                 terminating: view.meta().deleting,
                 prepared: prepared.as_ref().is_none_or(|nodes| nodes.contains(name)),
-                probe: probed.get(name).copied(),
+                probe_result: probed.get(name).copied(),
             }
         };
         let mut nodes: Vec<_> = views.iter().map(node).collect();
-        nodes.extend(left_behind(&interest.gateway, cilium, self.cx.cache()?));
+        nodes.extend(orphan_cilium_nodes(
+            &interest.gateway,
+            cilium,
+            self.cx.cache()?,
+        ));
         Ok(nodes)
     }
 
-    /// What probes have shown, where that is the signal.
-    fn probed(&self) -> Result<BTreeMap<String, NodeProbeResult>> {
+    /// Probe results, if probes are the health signal.
+    fn probe_results(&self) -> Result<BTreeMap<String, NodeProbeResult>> {
         if self.egress.spec.health.signal != HealthSignal::Probe {
             return Ok(BTreeMap::new());
         }
-        let reports = reports(self.cx.cache()?);
-        let (own, now) = (&self.office.identity, self.office.clock.now());
+        let reports = read_reports(self.cx.cache()?);
+        let (own, now) = (&self.context.identity, self.context.clock.now());
         let probed = |(node, failures): (String, u32)| {
-            let disputed = failures > 0 && disputed(&reports, own, &self.key.name, &node, now);
+            let disputed = failures > 0 && is_disputed(&reports, own, &self.key.name, &node, now);
             (node, NodeProbeResult { failures, disputed })
         };
-        let known = self.office.prober.known(self.key);
+        let known = self.context.prober.failures(self.key);
         Ok(known.into_iter().map(probed).collect())
     }
 }
 
-/// What a StableEgress reads of nodes, its defaults filled in.
-pub(crate) fn interest(
+/// What a StableEgress reads of nodes, with defaults filled in.
+pub(crate) fn node_filter(
     name: &str,
     spec: &StableEgressSpec,
     active: Option<String>,
     server: Option<i64>,
 ) -> NodeFilter {
     NodeFilter {
-        candidates: candidates(name, spec),
+        candidates: candidate_selector(name, spec),
         gateway: gateway_labels(name, spec),
         probes: spec.health.signal == HealthSignal::Probe,
         active,
@@ -172,15 +180,15 @@ pub(crate) fn interest(
     }
 }
 
-/// Which nodes are candidates.
-fn candidates(name: &str, spec: &StableEgressSpec) -> LabelSelector {
+/// The selector of candidates.
+fn candidate_selector(name: &str, spec: &StableEgressSpec) -> LabelSelector {
     spec.candidates.clone().unwrap_or_else(|| LabelSelector {
         match_labels: Some([(labels::CANDIDATE.to_owned(), name.to_owned())].into()),
         match_expressions: None,
     })
 }
 
-fn carried(wanted: &LabelMap, has: &LabelMap) -> LabelState {
+fn label_state(wanted: &LabelMap, has: &LabelMap) -> LabelState {
     let carried = wanted
         .iter()
         .filter(|(key, value)| has.get(*key) == Some(*value));
@@ -191,8 +199,8 @@ fn carried(wanted: &LabelMap, has: &LabelMap) -> LabelState {
     }
 }
 
-/// CiliumNodes with gateway labels whose Node is gone: nothing but the labels of theirs is left.
-fn left_behind<'a>(
+/// CiliumNodes with gateway labels whose Node was deleted: only the labels are left.
+fn orphan_cilium_nodes<'a>(
     gateway: &'a LabelMap,
     cilium: &Cache<CiliumNodeView>,
     nodes: &'a Cache<NodeView>,
@@ -200,24 +208,24 @@ fn left_behind<'a>(
     let mirrors = cilium.list().into_iter();
     let gone = mirrors.filter(|it| nodes.get(&it.meta().key()).is_none());
     gone.filter_map(|mirror| {
-        let labels = carried(gateway, &mirror.metadata.labels);
+        let labels = label_state(gateway, &mirror.metadata.labels);
         (labels != LabelState::None).then(|| CandidateNode {
             name: mirror.meta().name.to_owned(),
             server: None,
             candidate: false,
             labels: LabelState::None,
-            taken: None,
+            conflicting_label: None,
             cilium: Some(labels),
             ready: NodeReady::Unknown,
             cordoned: false,
             terminating: true,
             prepared: false,
-            probe: None,
+            probe_result: None,
         })
     })
 }
 
-fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
+fn conflicting_label(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
     wanted.iter().find_map(|(key, value)| {
         let other = has.get(key).filter(|other| *other != value)?;
         Some(format!("{key}={other}"))
@@ -225,11 +233,11 @@ fn taken(wanted: &LabelMap, has: &LabelMap) -> Option<String> {
 }
 
 /// The nodes on which a pod that prepares them is Ready.
-fn prepared(wanted: &PreparedSpec, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
+fn prepared_nodes(wanted: &PreparedSpec, own: &str, pods: &Cache<PodView>) -> BTreeSet<String> {
     let namespace = wanted.namespace.as_deref().unwrap_or(own);
     let pods = pods.list();
     let matching = pods.iter().filter(|pod| {
-        pod.meta().namespace == Some(namespace) && selects(&wanted.selector, &pod.metadata.labels)
+        pod.meta().namespace == Some(namespace) && matches(&wanted.selector, &pod.metadata.labels)
     });
     matching
         .filter_map(|pod| pod.ready_on().map(str::to_owned))

@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! The operator as a whole: settings, dependencies that tests replace, and the engine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use aplomb::telemetry::MetricsSource;
 use aplomb::{Clock, Engine, Error, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::client::ENDPOINT;
-use crate::cloud::{self, HcloudAccounts};
+use crate::context::EgressContext;
 use crate::controller;
-use crate::interest::NodeFilters;
-use crate::memory::EgressStates;
-use crate::office::EgressContext;
+use crate::hcloud::{self, HcloudAccounts};
+use crate::node_filter::NodeFilters;
 use crate::probe::{NodeProbe, NodeProber, TcpProbe};
+use crate::state::EgressStates;
 use crate::telemetry::{EgressMetrics, ProbeFailed};
 use aplomb_http_client::{Transport, transport};
 
-/// What Events and the lease call the operator.
+/// Name of the operator in Events and on the lease.
 const NAME: &str = "aplomb-egress";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct EgressSettings {
-    /// Where the provider's API is.
+    /// URL of the provider's API.
     pub endpoint: String,
-    /// Where the token is for a StableEgress that names no Secret.
+    /// Token file for StableEgress objects that name no Secret.
     pub token_file: Option<PathBuf>,
-    /// The namespace of the lease and of Secrets, and of pods where nothing else is said.
+    /// The namespace of the lease and of Secrets, and the default namespace of pods.
     pub namespace: String,
-    /// The only namespace whose pods are watched; all, if not said.
+    /// The only namespace whose pods are watched; default: all.
     pub pods_namespace: Option<String>,
-    /// What this replica is called. No two may share it.
+    /// Unique name of this replica.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin server, published on the lease.
     pub admin: Option<String>,
 }
 
@@ -54,42 +54,42 @@ impl Default for EgressSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct EgressDeps {
-    /// Connects to the provider.
+    /// Creates the transport to the provider.
     pub connect: Arc<dyn Fn() -> Transport + Send + Sync>,
-    /// Reaches nodes.
+    /// Probes nodes.
     pub probe: Arc<dyn NodeProbe>,
     /// Wall time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runs tasks; default: the current runtime.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
-    pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
-    pub server: Option<ratelimit::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Where the engine is listed for inspection.
+    pub admin_registry: AdminRegistry,
+    /// Rate limiters of the API server, if operators of one process share them.
+    pub api_limits: Option<ratelimit::ApiServerLimits>,
+    /// Metrics of the operator.
     pub egress: EgressMetrics,
 }
 
 impl EgressDeps {
-    /// The real ones.
+    /// Dependencies for production.
     ///
     /// # Errors
-    /// There is no way to make TLS connections.
-    pub fn real() -> Result<Self> {
-        let transport = transport::reqwest(None).map_err(Error::fault)?;
+    /// TLS cannot be set up.
+    pub fn production() -> Result<Self> {
+        let transport = transport::new_reqwest(None).map_err(Error::fault)?;
         Ok(Self {
             connect: Arc::new(move || transport.clone()),
             probe: Arc::new(TcpProbe),
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
-            server: None,
+            admin_registry: AdminRegistry::default(),
+            api_limits: None,
             egress: EgressMetrics::default(),
         })
     }
@@ -101,11 +101,11 @@ impl std::fmt::Debug for EgressDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// The engine of the operator for any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDeps) -> Engine {
     let budgets = LimiterRegistry::default();
-    let clouds = HcloudAccounts::new(cloud::HcloudSettings {
+    let clouds = HcloudAccounts::new(hcloud::HcloudSettings {
         endpoint: settings.endpoint.clone(),
         connect: parts.connect,
         telemetry: parts.telemetry.clone(),
@@ -114,13 +114,13 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
         budgets: budgets.clone(),
     });
     let poke = Trigger::default();
-    let prober = prober(parts.probe, parts.egress.clone(), poke.clone());
+    let prober = new_prober(parts.probe, parts.egress.clone(), poke.clone());
     let office = EgressContext {
-        clouds,
+        accounts: clouds,
         prober,
-        poke,
-        interests: NodeFilters::default(),
-        memories: EgressStates::default(),
+        trigger: poke,
+        filters: NodeFilters::default(),
+        states: EgressStates::default(),
         telemetry: parts.egress.clone(),
         clock: parts.clock.clone(),
         namespace: settings.namespace.clone(),
@@ -131,10 +131,11 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     let metrics = MetricsSource::new(move |registry| parts.egress.register(registry));
     let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity)
+            .with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.admin_registry = parts.board;
-        set.api_limits = parts.server;
+        set.admin_registry = parts.admin_registry;
+        set.api_limits = parts.api_limits;
         set.limiters = budgets;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -143,12 +144,12 @@ pub fn operator(client: kube::Client, settings: &EgressSettings, parts: EgressDe
     });
     engine
         .controller(controller::controller(&office))
-        .controller(controller::prober(&office))
+        .controller(controller::probe_controller(&office))
 }
 
-/// Counts what probes show, and runs what depends on one when it shows something new.
-fn prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
-    NodeProber::new(probe).tell(move |key, node, outcome| {
+/// A prober that counts results and triggers the objects for which a result changed.
+fn new_prober(probe: Arc<dyn NodeProbe>, egress: EgressMetrics, poke: Trigger) -> NodeProber {
+    NodeProber::new(probe).on_probe(move |key, node, outcome| {
         if outcome.reason.is_some() {
             egress.emit(ProbeFailed {
                 name: &key.name,

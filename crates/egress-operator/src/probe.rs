@@ -1,7 +1,7 @@
 //! Whether a node can be reached: a TCP handshake with one of its addresses.
 //!
-//! Only the handshake counts: nothing is sent and nothing is read, so that any listener will do. Who
-//! is probed when is in [`NodeProber`]; what a failure means is not decided here.
+//! Only the handshake counts: no data is sent or read, so any listener suffices. [`NodeProber`]
+//! schedules probes; `decide` interprets failures.
 
 mod prober;
 
@@ -16,9 +16,10 @@ use tokio::time::timeout;
 
 pub use self::prober::{NodeProber, ProbeOutcome};
 
-/// A way to find out whether a node can be reached.
+/// Checks whether a node can be reached.
 pub trait NodeProbe: Send + Sync {
-    /// Succeeds if one of `addresses` answers on `port` before `limit` is over; otherwise says why not.
+    /// Succeeds if one of `addresses` accepts a connection on `port` within `limit`; otherwise
+    /// returns why not.
     fn dial<'a>(
         &'a self,
         addresses: &'a [IpAddr],
@@ -27,7 +28,7 @@ pub trait NodeProbe: Send + Sync {
     ) -> BoxFuture<'a, Result<(), String>>;
 }
 
-/// TCP handshakes with all addresses at once; the first that succeeds wins.
+/// TCP handshakes with all addresses at once; the first success counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TcpProbe;
 
@@ -39,21 +40,21 @@ impl NodeProbe for TcpProbe {
         limit: Duration,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            if let Ok(answer) = timeout(limit, any(addresses, port)).await {
+            if let Ok(answer) = timeout(limit, connect_any(addresses, port)).await {
                 return answer;
             }
             let dialled = addresses.iter().map(|ip| SocketAddr::new(*ip, port));
             let dialled: Vec<_> = dialled.map(|address| address.to_string()).collect();
             Err(format!(
-                "no answer from {} in {limit:?}",
+                "no response from {} within {limit:?}",
                 dialled.join(", ")
             ))
         })
     }
 }
 
-/// Succeeds with the first address that does; fails when none is left.
-async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
+/// Succeeds with the first address that does; fails when all have failed.
+async fn connect_any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
     let dials = addresses.iter().map(|ip| async move {
         let address = SocketAddr::new(*ip, port);
         let connected = TcpStream::connect(address).await;
@@ -77,7 +78,7 @@ async fn any(addresses: &[IpAddr], port: u16) -> Result<(), String> {
 /// The addresses to dial, from the `(type, address)` pairs of a node's status: its InternalIPs, then
 /// its ExternalIPs.
 #[must_use]
-pub fn addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
+pub fn dial_addresses<'a>(status: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<IpAddr> {
     let (mut internal, mut external) = (Vec::new(), Vec::new());
     for (kind, address) in status {
         let list = match kind {
@@ -126,21 +127,21 @@ mod tests {
     #[tokio::test]
     async fn the_external_address_counts_when_the_internal_one_refuses() {
         let (_open, port) = listener().await;
-        let nodes = addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
+        let nodes = dial_addresses([("ExternalIP", "127.0.0.1"), ("InternalIP", "127.0.0.2")]);
         assert_eq!(nodes[0].to_string(), "127.0.0.2", "internal first");
         assert_eq!(TcpProbe.dial(&nodes, port, LIMIT).await, Ok(()));
     }
 
     #[tokio::test]
     async fn a_node_without_an_address_is_a_failure() {
-        let nowhere = addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
+        let nowhere = dial_addresses([("Hostname", "node-1.example.com"), ("InternalIP", "gone")]);
         let refused = TcpProbe.dial(&nowhere, 9962, LIMIT).await.unwrap_err();
         assert!(refused.contains("InternalIP"), "{refused}");
     }
 
     #[test]
-    fn an_address_that_is_listed_twice_is_dialled_once() {
+    fn an_address_that_is_listed_twice_is_dialed_once() {
         let twice = [("InternalIP", "192.0.2.1"), ("ExternalIP", "192.0.2.1")];
-        assert_eq!(addresses(twice).len(), 1);
+        assert_eq!(dial_addresses(twice).len(), 1);
     }
 }

@@ -1,20 +1,21 @@
-//! Label selectors, as Kubernetes reads them. Pure; says nothing about where labels come from.
+//! Label selectors with the semantics of Kubernetes. Pure.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// Whether `selector` chooses an object with `labels`. An empty one chooses everything, and a
-/// requirement that cannot be read chooses nothing.
+/// Whether `selector` matches `labels`. An empty selector matches everything; an invalid
+/// requirement matches nothing.
 #[must_use]
-pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+pub fn matches(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let mut wanted = selector.match_labels.iter().flatten();
     let mut required = selector.match_expressions.iter().flatten();
     wanted.all(|(key, value)| labels.get(key) == Some(value))
-        && required.all(|requirement| holds(requirement, labels.get(&requirement.key)))
+        && required
+            .all(|requirement| matches_requirement(requirement, labels.get(&requirement.key)))
 }
 
-fn holds(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
+fn matches_requirement(requirement: &LabelSelectorRequirement, value: Option<&String>) -> bool {
     let values = requirement.values.as_deref().unwrap_or_default();
     match requirement.operator.as_str() {
         "In" => value.is_some_and(|value| values.contains(value)),
@@ -54,9 +55,9 @@ mod tests {
             match_expressions: None,
         };
         let node = labels(&[("pool", "egress"), ("zone", "a"), ("more", "")]);
-        assert!(selects(&selector, &node));
-        assert!(!selects(&selector, &labels(&[("pool", "egress")])));
-        assert!(!selects(
+        assert!(matches(&selector, &node));
+        assert!(!matches(&selector, &labels(&[("pool", "egress")])));
+        assert!(!matches(
             &selector,
             &labels(&[("pool", "web"), ("zone", "a")])
         ));
@@ -64,49 +65,49 @@ mod tests {
 
     #[test]
     fn an_empty_selector_chooses_everything() {
-        assert!(selects(&LabelSelector::default(), &labels(&[])));
+        assert!(matches(&LabelSelector::default(), &labels(&[])));
     }
 
     #[test]
     fn in_wants_one_of_its_values() {
         let selector = requires("zone", "In", &["a", "b"]);
-        assert!(selects(&selector, &labels(&[("zone", "b")])));
-        assert!(!selects(&selector, &labels(&[("zone", "c")])));
-        assert!(!selects(&selector, &labels(&[])));
+        assert!(matches(&selector, &labels(&[("zone", "b")])));
+        assert!(!matches(&selector, &labels(&[("zone", "c")])));
+        assert!(!matches(&selector, &labels(&[])));
     }
 
     #[test]
     fn not_in_also_holds_without_the_label() {
         let selector = requires("zone", "NotIn", &["a"]);
-        assert!(selects(&selector, &labels(&[("zone", "b")])));
-        assert!(selects(&selector, &labels(&[])));
-        assert!(!selects(&selector, &labels(&[("zone", "a")])));
+        assert!(matches(&selector, &labels(&[("zone", "b")])));
+        assert!(matches(&selector, &labels(&[])));
+        assert!(!matches(&selector, &labels(&[("zone", "a")])));
     }
 
     #[test]
-    fn exists_and_does_not_exist_ask_for_the_key_alone() {
+    fn exists_and_does_not_exist_check_the_key_alone() {
         let (some, none) = (labels(&[("gpu", "")]), labels(&[]));
-        assert!(selects(&requires("gpu", "Exists", &[]), &some));
-        assert!(!selects(&requires("gpu", "Exists", &[]), &none));
-        assert!(selects(&requires("gpu", "DoesNotExist", &[]), &none));
-        assert!(!selects(&requires("gpu", "DoesNotExist", &[]), &some));
+        assert!(matches(&requires("gpu", "Exists", &[]), &some));
+        assert!(!matches(&requires("gpu", "Exists", &[]), &none));
+        assert!(matches(&requires("gpu", "DoesNotExist", &[]), &none));
+        assert!(!matches(&requires("gpu", "DoesNotExist", &[]), &some));
     }
 
     #[test]
     fn labels_and_expressions_must_both_hold() {
         let mut selector = requires("gpu", "DoesNotExist", &[]);
         selector.match_labels = Some(labels(&[("pool", "egress")]));
-        assert!(selects(&selector, &labels(&[("pool", "egress")])));
-        assert!(!selects(
+        assert!(matches(&selector, &labels(&[("pool", "egress")])));
+        assert!(!matches(
             &selector,
             &labels(&[("pool", "egress"), ("gpu", "1")])
         ));
-        assert!(!selects(&selector, &labels(&[("pool", "web")])));
+        assert!(!matches(&selector, &labels(&[("pool", "web")])));
     }
 
     #[test]
     fn an_operator_that_is_unknown_chooses_nothing() {
-        assert!(!selects(
+        assert!(!matches(
             &requires("zone", "Near", &["a"]),
             &labels(&[("zone", "a")])
         ));

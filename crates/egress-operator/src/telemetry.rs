@@ -1,8 +1,8 @@
-//! One struct per occurrence, which writes the log line and moves the metric together.
+//! One struct per event, which writes the log line and updates the metric together.
 //!
-//! Every metric name of the operator stands in a file of this module, and nothing else may touch a
-//! metric. What a StableEgress is now is kept as a picture and shown at each scrape, so that a node or
-//! an object that is gone takes its series along, and a standby shows none at all.
+//! Every metric of the operator is defined in this module, and no other code updates metrics. The
+//! state of a StableEgress is kept as a snapshot and rendered on each scrape, so that the series of
+//! a deleted node or object disappear, and a standby replica exports none.
 
 mod gateway;
 mod moves;
@@ -22,34 +22,34 @@ pub use self::gateway::{GatewayDecided, GatewayRemoved};
 pub use self::moves::{DeadlineBreached, MoveEnded, MoveStarted, ProbeFailed};
 pub use self::provider::{ForecastReported, HcloudOperation, ProviderCall};
 
-/// Every metric of the operator. Clones share them.
+/// All metrics of the operator. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct EgressMetrics(Arc<Mutex<EgressCounters>>);
 
-/// What has occurred, in the form in which it is shown.
+/// The recorded values.
 #[derive(Debug, Default)]
 pub struct EgressCounters {
     gateways: BTreeMap<String, gateway::EgressSnapshot>,
     tallies: BTreeMap<String, moves::MoveCounters>,
     accounts: BTreeMap<String, provider::AccountCounters>,
-    /// The right to act: without it somebody else knows better.
+    /// Leadership: a replica without it exports no state.
     fence: Option<Fence>,
 }
 
-/// Something worth a metric, a log line or both.
+/// An event that changes a metric, writes a log line, or both.
 pub trait Occurrence {
-    /// Moves the metrics and writes the log line.
+    /// Updates the metrics and writes the log line.
     fn emit(self, ledger: &mut EgressCounters);
 }
 
 impl EgressMetrics {
-    /// Counts and logs what occurred.
+    /// Counts and logs an event.
     pub fn emit(&self, occurrence: impl Occurrence) {
         occurrence.emit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Shows what is now only while `fence` is open: the rest of the time another replica does.
-    pub fn lead(&self, fence: &Fence) {
+    /// Exports current state only while `fence` is open, since otherwise another replica does.
+    pub fn set_fence(&self, fence: &Fence) {
         let mut ledger = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ledger.fence.get_or_insert_with(|| fence.clone());
     }

@@ -1,5 +1,5 @@
-//! The few fields of other people's objects that the operator reads. What is not named here is skipped
-//! while it is decoded, so no decision can come to depend on it.
+//! The few fields of foreign objects that the operator reads. All others are skipped while
+//! decoding, so no decision can depend on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -61,7 +61,7 @@ struct NodeStatus {
     addresses: Vec<AddressView>,
 }
 
-/// A condition without its times: a heartbeat moves those and nothing else.
+/// A condition without its times: heartbeats change only those.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct ConditionView {
     #[serde(rename = "type")]
@@ -93,9 +93,10 @@ impl NodeView {
         self.metadata.as_ref().name
     }
 
-    /// Its server at the provider: `hcloud://<integer>`, as the cloud controller manager writes it.
+    /// Its server ID at the provider, from `hcloud://<integer>` as the cloud controller manager
+    /// writes it.
     #[must_use]
-    pub(crate) fn server(&self) -> Option<i64> {
+    pub(crate) fn server_id(&self) -> Option<i64> {
         let id = self
             .spec
             .provider_id
@@ -104,7 +105,7 @@ impl NodeView {
         id.parse().ok().filter(|id| *id > 0)
     }
 
-    /// Whether new pods are kept away.
+    /// Whether it is cordoned.
     #[must_use]
     pub(crate) fn cordoned(&self) -> bool {
         self.spec.unschedulable
@@ -113,26 +114,26 @@ impl NodeView {
     /// Its Ready condition.
     #[must_use]
     pub(crate) fn ready(&self) -> NodeReady {
-        ready(&self.status.conditions)
+        ready_condition(&self.status.conditions)
     }
 
-    /// Where it can be reached: internal addresses first.
+    /// Its addresses to probe: internal addresses first.
     #[must_use]
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
         let all = self.status.addresses.iter();
-        crate::probe::addresses(all.map(|it| (&*it.kind, &*it.address)))
+        crate::probe::dial_addresses(all.map(|it| (&*it.kind, &*it.address)))
     }
 
-    /// Whether nothing but its addresses and labels tells it from `other`, for the election.
+    /// Whether it equals `other` in all but addresses and labels, for the election.
     #[must_use]
-    pub(crate) fn stands_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_for_election(&self, other: &Self) -> bool {
         self.ready() == other.ready()
             && self.cordoned() == other.cordoned()
             && self.spec.provider_id == other.spec.provider_id
     }
 }
 
-fn ready(conditions: &[ConditionView]) -> NodeReady {
+fn ready_condition(conditions: &[ConditionView]) -> NodeReady {
     let ready = conditions.iter().find(|it| &*it.kind == "Ready");
     match ready.map(|condition| &*condition.status) {
         Some("True") => NodeReady::True,
@@ -173,16 +174,16 @@ impl View for PodView {
 }
 
 impl PodView {
-    /// The node it is Ready on.
+    /// The node it runs on, if it is Ready.
     #[must_use]
     pub(crate) fn ready_on(&self) -> Option<&str> {
         let alive = !self.metadata.as_ref().deleting;
-        let ready = ready(&self.status.conditions) == NodeReady::True;
+        let ready = ready_condition(&self.status.conditions) == NodeReady::True;
         self.spec.node_name.as_deref().filter(|_| alive && ready)
     }
 }
 
-/// A Secret. Not `Debug`: what it holds must not be printed.
+/// A Secret. Not `Debug`: its values must not be printed.
 #[derive(Clone, PartialEq, Deserialize)]
 pub(crate) struct TokenSecretView {
     /// Its metadata.
@@ -206,14 +207,14 @@ impl TokenSecretView {
         self.data.get(key).map(|value| value.0.as_slice())
     }
 
-    /// Whether it holds the same as `other`.
+    /// Whether it has the same values as `other`.
     #[must_use]
-    pub(crate) fn holds_as(&self, other: &Self) -> bool {
+    pub(crate) fn same_data(&self, other: &Self) -> bool {
         self.data == other.data
     }
 }
 
-/// The kind `CiliumNode` of `cilium.io/v2`, of which only metadata is ever read.
+/// The kind `CiliumNode` of `cilium.io/v2`. Only its metadata is read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CiliumNode(ObjectMeta);
 
@@ -246,7 +247,7 @@ impl Resource for CiliumNode {
     }
 }
 
-/// The labels of a CiliumNode.
+/// Name and labels of a CiliumNode.
 pub(crate) type CiliumNodeView = MetadataOnly<CiliumNode, LabelMap>;
 
 #[cfg(test)]
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_server_is_known_by_its_provider_id() {
-        assert_eq!(node("hcloud://141082942").server(), Some(141_082_942));
+        assert_eq!(node("hcloud://141082942").server_id(), Some(141_082_942));
         for other in [
             "",
             "aws:///eu/i-1",
@@ -281,7 +282,7 @@ mod tests {
             "hcloud://bm-7",
             "hcloud://-1",
         ] {
-            assert_eq!(node(other).server(), None, "{other}");
+            assert_eq!(node(other).server_id(), None, "{other}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! What `observe` gathers, what `decide` answers and what `act` carries out: the words the three share.
+//! The data types that `observe`, `decide` and `act` share.
 //!
-//! Data only. Everything a decision depends on is in a [`Observed`], the time included, so that the same
-//! world always leads to the same [`Plan`].
+//! Data only. All input of a decision is in an [`Observed`], the time included, so that the same
+//! input always gives the same [`Plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,75 +11,76 @@ use aplomb::{Condition, EventNote};
 use aplomb_api::egress::{MoveCause, StableEgressSpec, StableEgressStatus};
 use jiff::Timestamp;
 
-/// Everything a decision depends on.
+/// The input of a decision.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// The StableEgress.
+    /// Name of the StableEgress.
     pub name: String,
-    /// What is asked for.
+    /// Its spec.
     pub spec: StableEgressSpec,
-    /// The annotation `egress.aplomb.dev/hold`, as it was written.
+    /// Value of the annotation `egress.aplomb.dev/hold`.
     pub hold: Option<String>,
-    /// What was said of it last: by the last plan of this process, or else by the object; with the
-    /// conditions that the object has.
+    /// Its status: from the last plan of this process, or else from the object; with the conditions
+    /// of the object.
     pub status: StableEgressStatus,
-    /// Wall time: graces, holds and moves outlive a process.
+    /// Wall time: grace periods, holds and moves outlast a process.
     pub now: Timestamp,
-    /// Time since this process began, which no clock adjustment moves: pacing.
+    /// Time since this process started, unaffected by clock adjustments; used for pacing.
     pub uptime: Duration,
-    /// How long this process has been the leader: a grace that shall not survive a restart starts
-    /// anew with it.
-    pub led: Duration,
-    /// The nodes that are candidates, carry a gateway label or hold the floating IP, by name.
+    /// How long this process has been the leader: a grace period that does not survive a restart
+    /// begins with it.
+    pub leading_for: Duration,
+    /// The nodes that are candidates, have a gateway label or hold the floating IP, by name.
     pub nodes: Vec<CandidateNode>,
-    /// Why the pods that prepare nodes cannot be seen, if so: nobody can tell then who is prepared.
+    /// Why the pods that prepare nodes are not watched, if so: then no node is known to be
+    /// prepared.
     pub unwatched: Option<String>,
-    /// The nodes of which was told already that they can never be chosen as they are.
-    pub told: BTreeSet<String>,
-    /// What is known of the floating IP.
-    pub cloud: FloatingIpState,
-    /// What this process remembers of a move under way.
+    /// Nodes already reported as permanently unusable.
+    pub reported_unusable: BTreeSet<String>,
+    /// State of the floating IP.
+    pub floating_ip: FloatingIpState,
+    /// In-memory state of a move in progress.
     pub moving: Option<MoveInProgress>,
     /// The term of this leader; 0 without leader election.
     pub term: u64,
 }
 
-/// A node as the election sees it.
+/// A node as input of the election.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateNode {
     /// Its name.
     pub name: String,
-    /// Its server at the provider, from `spec.providerID`; `None` where that is of another form.
+    /// Its server ID at the provider, from `spec.providerID`; `None` if that has another form.
     pub server: Option<i64>,
-    /// Whether the selector chooses it.
+    /// Whether the selector matches it.
     pub candidate: bool,
-    /// Whether it carries the gateway labels of this StableEgress: all of them, or some.
+    /// Whether it has the gateway labels of this StableEgress: all of them, or some.
     pub labels: LabelState,
-    /// The value that another owner has given to the key of one of our gateway labels.
-    pub taken: Option<String>,
-    /// What CiliumNode says, where there is one.
+    /// The foreign value of one of our gateway label keys.
+    pub conflicting_label: Option<String>,
+    /// The labels of the CiliumNode, if there is one.
     pub cilium: Option<LabelState>,
     /// Its Ready condition.
     pub ready: NodeReady,
-    /// Whether new pods are kept away.
+    /// Whether it is cordoned.
     pub cordoned: bool,
     /// Whether it is being deleted.
     pub terminating: bool,
-    /// Whether a pod that prepares it is Ready on it; true where none is asked for.
+    /// Whether a pod that prepares it is Ready on it; true if none is required.
     pub prepared: bool,
-    /// What probing it has shown; `None` where the signal is another, or it was not probed yet.
-    pub probe: Option<NodeProbeResult>,
+    /// The probe result; `None` if there is another signal, or no probe yet.
+    pub probe_result: Option<NodeProbeResult>,
 }
 
 impl CandidateNode {
-    /// Whether it is a candidate that can never be chosen as it is, whatever its health.
+    /// Whether it is a candidate that can never be elected as it is, whatever its health.
     #[must_use]
-    pub const fn unusable(&self) -> bool {
-        self.candidate && (self.taken.is_some() || self.server.is_none())
+    pub const fn is_unusable(&self) -> bool {
+        self.candidate && (self.conflicting_label.is_some() || self.server.is_none())
     }
 }
 
-/// Whether a node carries the gateway labels.
+/// Which gateway labels a node has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LabelState {
     /// None of them.
@@ -94,227 +95,228 @@ pub enum LabelState {
 /// A node's Ready condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NodeReady {
-    /// It says so.
+    /// `True`.
     True,
-    /// It says that it is not.
+    /// `False`.
     False,
-    /// It has said nothing for too long, or never.
+    /// `Unknown`, or missing.
     #[default]
     Unknown,
 }
 
-/// What probing a node has shown.
+/// The probe result of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeProbeResult {
-    /// Failures in a row, up to the last probe. 0: it answered.
+    /// Consecutive failures; 0 if the last probe succeeded.
     pub failures: u32,
-    /// Whether another replica that looked as recently disagrees: it can reach the node.
+    /// Whether another replica has a recent report that it reaches the node.
     pub disputed: bool,
 }
 
-/// What is known of the floating IP.
+/// State of the floating IP at the provider.
 #[derive(Clone, Debug, Default)]
 pub struct FloatingIpState {
-    /// The floating IP as it was last seen.
-    pub seen: Option<ObservedFloatingIp>,
-    /// Why the last look or call failed; cleared by one that succeeds.
+    /// The floating IP as it was last read.
+    pub observed: Option<ObservedFloatingIp>,
+    /// Why the last call failed; cleared by a success.
     pub trouble: Option<ProviderTrouble>,
-    /// When trouble began, in this process's time.
+    /// When the failures began, in this process's time.
     pub trouble_since: Option<Duration>,
-    /// When a call failed last, in this process's time. `decide` paces what follows.
+    /// When a call last failed, in this process's time. `decide` paces retries by it.
     pub trouble_at: Option<Duration>,
-    /// How many calls have failed in a row.
+    /// Consecutive failed calls.
     pub troubles: u32,
-    /// How long to wait after it, as the rate limit fills; where nobody knows, a second.
-    pub pace: Option<Duration>,
-    /// The write of this leader's term, if it failed; cleared by one that succeeds.
-    pub claim: Option<ClaimFailed>,
-    /// Not before this may a look that can wait be tried, as the budget says. A move does not mind.
-    pub not_before: Option<Duration>,
-    /// What is left of the rate limit.
+    /// Pause after it, according to the refill rate; one second if that is unknown.
+    pub retry_delay: Option<Duration>,
+    /// The failed write of this leader's term; cleared by a success.
+    pub term_failure: Option<ClaimFailed>,
+    /// Earliest time for a routine read. Failover reads ignore it.
+    pub next_read_at: Option<Duration>,
+    /// Remaining calls of the rate limit.
     pub budget: Option<RemainingCalls>,
-    /// How often to look, given the budget: at least `spec.resync`.
+    /// Interval of routine reads, given the budget: at least `spec.resync`.
     pub resync: Duration,
 }
 
-/// The floating IP as it was seen.
+/// A floating IP as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedFloatingIp {
-    /// Its id.
+    /// ID.
     pub id: i64,
     /// Its address; the first of the network for IPv6.
     pub ip: IpAddr,
-    /// The server that holds it.
+    /// The server it is assigned to.
     pub server: Option<i64>,
     /// Whether the provider has blocked it.
     pub blocked: bool,
-    /// The term that a leader wrote on it; 0 without one.
+    /// The term label that a leader wrote on it; 0 without one.
     pub term: u64,
     /// When it was read, in this process's time.
     pub at: Duration,
 }
 
-/// What a move needs at worst: an Assign, its repetitions, polls and reads.
+/// The most calls a move needs: an Assign, its repetitions, polls and reads.
 pub const RESERVE: u32 = 30;
 
-/// What the provider has said of its rate limit.
+/// The rate limit as the provider reported it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RemainingCalls {
-    /// How many calls an hour.
+    /// Calls per hour.
     pub limit: u32,
-    /// How many are left.
+    /// Remaining calls.
     pub remaining: u32,
 }
 
 impl RemainingCalls {
-    /// How many of the last calls are kept for a move: [`RESERVE`], but of a small limit no more than half.
+    /// How many of the last calls are kept for a move: [`RESERVE`], but at most half of a small
+    /// limit.
     #[must_use]
-    pub fn reserve(&self) -> u32 {
+    pub fn reserved_calls(&self) -> u32 {
         RESERVE.min(self.limit / 2)
     }
 }
 
-/// What went wrong with a call to the provider.
+/// Why a call to the provider failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProviderTrouble {
-    /// There is no token: a sentence that says where it should be.
+    /// The token is missing; the message says where to put it.
     NoToken(String),
-    /// The token is refused.
+    /// The token was refused.
     Unauthorized,
-    /// There is no such floating IP.
+    /// The floating IP does not exist.
     NotFound,
-    /// The rate limit is used up, or our share of it.
+    /// The rate limit, or our share of it, is exhausted.
     Throttled,
     /// The server or the floating IP is locked by another action.
     Locked,
-    /// No answer, or one that says that it is down.
+    /// No response, or a response that the provider is down.
     Unreachable(String),
-    /// The provider will not do it, whatever is tried: its code.
+    /// The provider refuses permanently: its code.
     Refused(String),
-    /// An action ended in an error: its code.
+    /// An action failed: its code.
     ActionFailed(String),
 }
 
-/// A write of this leader's term that failed. It has a clock of its own: it delays the next such write
-/// and nothing else.
+/// A failed write of this leader's term. It is timed separately: it delays only the next such
+/// write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimFailed {
-    /// Why the last one failed.
+    /// Why the last write failed.
     pub trouble: ProviderTrouble,
-    /// When it did, in this process's time.
+    /// When it failed, in this process's time.
     pub at: Duration,
-    /// How many have failed in a row.
-    pub times: u32,
-    /// The term that was to be replaced.
-    pub over: u64,
+    /// Consecutive failures.
+    pub failures: u32,
+    /// The term to replace.
+    pub replaced_term: u64,
 }
 
-/// A move under way, as this process remembers it: made by the first Assign that was sent, whatever
-/// came back, and forgotten when a plan's status has no move.
+/// In-memory state of a move in progress: created by the first Assign, whatever its result, and
+/// dropped when a plan's status has no move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MoveInProgress {
-    /// The node.
+    /// The target node.
     pub node: String,
     /// Its server.
     pub server: i64,
-    /// The action that was accepted, if one was.
+    /// The accepted action, if there is one.
     pub action: Option<ObservedAction>,
-    /// Whether the floating IP was read since the last doubt about who holds it. An Assign leaves a
-    /// doubt unless it was throttled or locked out, and so does the end of an action, and a lock that lasts:
-    /// the lock may be that of an Assign whose answer was lost.
-    pub looked: bool,
-    /// How many Assigns to this node were refused for good or ended in an error; being throttled,
-    /// locked out or without an answer does not count.
+    /// Whether the floating IP was read since its holder last became uncertain. It becomes
+    /// uncertain with an Assign that was neither throttled nor locked out, with the end of an
+    /// action, and with a lock that lasts, which may belong to an Assign whose response was lost.
+    pub read_since: bool,
+    /// How many Assigns to this node were refused or ended in an error. Throttled, locked and
+    /// unanswered ones do not count.
     pub refusals: u32,
-    /// How many Assigns to this node in a row met a lock: its server's or the floating IP's own, which
-    /// the provider does not tell apart.
+    /// Consecutive Assigns to this node that met a lock of its server or of the floating IP; the
+    /// provider does not distinguish them.
     pub locks: u32,
-    /// The servers that were tried before it in this round, and did not take the floating IP.
-    pub passed: BTreeSet<i64>,
+    /// The servers that failed before it in this round.
+    pub skipped_servers: BTreeSet<i64>,
 }
 
 /// An action of the provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObservedAction {
-    /// Its id.
+    /// ID.
     pub id: i64,
-    /// How it stands.
+    /// Its state.
     pub state: ActionState,
     /// When it was accepted, in this process's time.
-    pub accepted: Duration,
-    /// When it was last asked for.
-    pub polled: Duration,
-    /// How often it was asked for.
+    pub accepted_at: Duration,
+    /// When it was last polled.
+    pub polled_at: Duration,
+    /// How often it was polled.
     pub polls: u32,
 }
 
-/// How an action stands.
+/// State of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ActionState {
-    /// On its way.
+    /// Running.
     Running,
-    /// Done.
+    /// Completed.
     Success,
-    /// Ended in an error: its code.
+    /// Failed: its code.
     Error(String),
 }
 
-/// What to do next, and what to say.
+/// The result of a decision: the next step, and what to report.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The next step; without one there is nothing to do until `again`.
     pub step: Option<Step>,
-    /// When to look again, from now, when there is no step.
-    pub again: Duration,
-    /// What the status shall say, conditions apart.
+    /// How long until the next decision without a step.
+    pub requeue_after: Duration,
+    /// The new status, without conditions.
     pub status: StableEgressStatus,
-    /// The conditions, Ready among them. One of ours that is not here does not apply.
+    /// The conditions, Ready included. An own condition that is missing here does not apply.
     pub conditions: Vec<Condition>,
-    /// What to tell people: what all plans of a pass say is told when it ends, each once.
+    /// Events. Those of all plans of a reconcile are published at its end, each once.
     pub notes: Vec<EventNote>,
 }
 
-/// One effect. Each may be repeated without harm.
+/// One effect. Each may be repeated safely.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Read the floating IP: a look that can wait, or one that a move needs.
+    /// Read the floating IP, as a routine read or for a move.
     Read {
         /// Whether a move waits for it.
         urgent: bool,
     },
-    /// Write this leader's term on the floating IP.
-    Claim,
+    /// Write this leader's term to the floating IP.
+    WriteTerm,
     /// Assign the floating IP to a node's server.
     Assign {
-        /// The node.
+        /// The target node.
         node: String,
         /// Its server.
         server: i64,
         /// Why.
         cause: MoveCause,
     },
-    /// Ask how the action stands.
+    /// Poll the action.
     Poll {
-        /// Its id.
+        /// ID.
         action: i64,
     },
-    /// Take the gateway labels from a node.
+    /// Remove the gateway labels from a node.
     Strip {
         /// The node.
         node: String,
-        /// On which object.
+        /// The object to change.
         on: LabelTarget,
     },
-    /// Give the gateway labels to a node.
+    /// Add the gateway labels to a node.
     Label {
         /// The node.
         node: String,
-        /// On which object.
+        /// The object to change.
         on: LabelTarget,
     },
 }
 
-/// Which object of a node carries labels.
+/// Which object of a node has labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LabelTarget {
     /// The Node.
@@ -323,7 +325,7 @@ pub enum LabelTarget {
     CiliumNode,
 }
 
-/// The gateway labels of a StableEgress, its defaults filled in.
+/// The gateway labels of a StableEgress, with defaults filled in.
 #[must_use]
 pub fn gateway_labels(name: &str, spec: &StableEgressSpec) -> BTreeMap<String, String> {
     if spec.gateway_labels.is_empty() {

@@ -1,5 +1,5 @@
-//! How operators reach systems that are not Kubernetes: a transport that a simulator can stand in for,
-//! and tokens that cannot be printed. Nothing here knows what any of those systems says.
+//! HTTP to systems outside Kubernetes: a transport that a simulator can replace, and tokens that cannot be
+//! printed. It is independent of any particular API.
 #![forbid(unsafe_code)]
 
 pub mod token;

@@ -1,4 +1,4 @@
-//! The secret that speaks for somebody, and how any part of it is kept out of what people read.
+//! An API token, and how every part of it is kept out of logs and messages.
 //!
 //! It can be compared, hashed and sent. It cannot be printed.
 
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use http::HeaderValue;
 use sha2::{Digest, Sha256};
 
-/// A run of this many characters of a token is no accident.
-const TELLING: usize = 8;
+/// This many characters in a row that match a token are not a coincidence.
+const MIN_SECRET_RUN: usize = 8;
 
 /// A token of another system's API.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiToken(Arc<str>);
 
 impl ApiToken {
-    /// The token in `text`, without the whitespace around it. `None` where nothing is left, or what
-    /// is left could not be sent.
+    /// The token in `text`, without surrounding whitespace. `None` if the rest is empty or cannot be
+    /// sent in a header.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -25,7 +25,7 @@ impl ApiToken {
         fits.then(|| Self(text.into()))
     }
 
-    /// What tells tokens apart without being one.
+    /// A digest that identifies the token without revealing it.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         Sha256::digest(self.0.as_bytes()).into()
@@ -33,26 +33,26 @@ impl ApiToken {
 
     /// The value of a header that carries it after `prefix`, such as `Bearer `.
     #[must_use]
-    pub fn header(&self, prefix: &'static str) -> HeaderValue {
+    pub fn to_header_value(&self, prefix: &'static str) -> HeaderValue {
         let mut value = HeaderValue::from_str(&format!("{prefix}{}", self.0))
             .expect("a token is visible ASCII: Token::new");
         value.set_sensitive(true);
         value
     }
 
-    /// The same text without any part of the token: a refusal may name its first half. A
+    /// The text with every part of the token redacted, because an error message may contain its first half. A
     /// part is eight characters in a row, or half of a token that is shorter than sixteen.
     #[must_use]
     pub fn redact(&self, text: &str) -> String {
         let secret = self.0.as_bytes();
-        let least = (secret.len() / 2).clamp(1, TELLING);
+        let least = (secret.len() / 2).clamp(1, MIN_SECRET_RUN);
         let mut clean = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            let run = longest(secret, rest.as_bytes());
+            let run = longest_match(secret, rest.as_bytes());
             if run >= least {
                 clean.push_str("[redacted]");
-                // What matched is ASCII, so this is the border of a character.
+                // The match is ASCII, so this is a character boundary.
                 rest = &rest[run..];
             } else {
                 clean.push(first);
@@ -63,8 +63,8 @@ impl ApiToken {
     }
 }
 
-/// How many characters at the beginning of `text` stand together somewhere in `secret`.
-fn longest(secret: &[u8], text: &[u8]) -> usize {
+/// The length of the prefix of `text` that occurs somewhere in `secret`.
+fn longest_match(secret: &[u8], text: &[u8]) -> usize {
     let run = |from: usize| {
         let pairs = secret[from..].iter().zip(text);
         pairs.take_while(|(secret, text)| secret == text).count()
@@ -87,14 +87,17 @@ mod tests {
     const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnopqrstuv";
 
     #[test]
-    fn it_shows_nothing_of_itself() {
+    fn debug_output_is_redacted() {
         let token = ApiToken::new(SECRET).expect("a token");
         assert_eq!(format!("{token:?}"), "Token");
-        assert_eq!(format!("{:?}", token.header("Bearer ")), "Sensitive");
+        assert_eq!(
+            format!("{:?}", token.to_header_value("Bearer ")),
+            "Sensitive"
+        );
     }
 
     #[test]
-    fn whitespace_around_it_is_no_part_of_it() {
+    fn surrounding_whitespace_is_trimmed() {
         assert_eq!(ApiToken::new(" abc\n"), ApiToken::new("abc"));
         for text in ["", " \n", "a b", "a\nb", "tok\u{e9}n"] {
             assert_eq!(ApiToken::new(text), None, "{text:?}");
@@ -102,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_half_in_a_refusal_is_taken_out() {
+    fn half_of_the_token_in_an_error_is_redacted() {
         let token = ApiToken::new(SECRET).expect("a token");
         let text = format!("limit of 3600 for token {}... reached", &SECRET[..32]);
         assert_eq!(
@@ -121,8 +124,8 @@ mod tests {
             let from = from.min(secret.len());
             let part = &secret[from..(from + many).min(secret.len())];
             let clean = token.redact(&format!("{before}{part}{after}"));
-            for at in 0..=secret.len() - TELLING {
-                prop_assert!(!clean.contains(&secret[at..at + TELLING]), "{clean}");
+            for at in 0..=secret.len() - MIN_SECRET_RUN {
+                prop_assert!(!clean.contains(&secret[at..at + MIN_SECRET_RUN]), "{clean}");
             }
         }
 

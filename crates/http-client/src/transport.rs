@@ -1,8 +1,8 @@
-//! How requests reach another system: one service, so that a simulator in virtual time can stand where the
-//! network stands in production.
+//! HTTP requests to another system, as one service, so that a simulator in virtual time can replace the
+//! network.
 //!
-//! Nothing here knows what a request means, tries one a second time or follows a redirect: a token that
-//! was meant for one host is never sent to another.
+//! It never interprets or retries a request and never follows a redirect: a token for one host must not be
+//! sent to another.
 
 use std::error::Error;
 use std::fmt::Write;
@@ -13,65 +13,65 @@ use http::{Request, Response};
 use tower::service_fn;
 use tower::util::BoxCloneSyncService;
 
-/// What went wrong on the way.
+/// A transport error.
 pub type BoxError = tower::BoxError;
 
-/// Carries a request and its answer back.
+/// Sends a request and returns its response.
 pub type Transport = BoxCloneSyncService<Request<Bytes>, Response<Bytes>, BoxError>;
 
-const CONNECT: Duration = Duration::from_secs(3);
-/// Behind every caller's own deadline: nothing may hang for ever.
-const AT_MOST: Duration = Duration::from_secs(30);
-/// Nobody waits for an idle connection that a firewall has dropped in silence.
-const IDLE: Duration = Duration::from_secs(60);
-/// Lists of some thousand objects are below it.
-const LARGEST: usize = 4 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// A limit in addition to the deadline of each caller, so that no request hangs.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle connections are closed before a firewall drops them silently.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Large enough for lists of some thousand objects.
+const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// The network: rustls, no redirects and no proxy from the environment, because a token must not take a
-/// way that nobody chose for it. Plain HTTP is allowed, for a simulator. Authorities in `bundle`, as PEM,
-/// are trusted besides those of the machine.
+/// The real network: rustls, no redirects and no proxy from the environment, so that a token takes no
+/// unexpected path. Plain HTTP is allowed, for a simulator. The authorities in `bundle`, as PEM, are trusted
+/// in addition to those of the system.
 ///
 /// # Errors
-/// The bundle holds no certificate, or the machine has no usable TLS roots.
-pub fn reqwest(bundle: Option<&str>) -> Result<Transport, BoxError> {
-    let own = authorities(bundle)?;
+/// The bundle contains no certificate, or the system has no usable TLS roots.
+pub fn new_reqwest(bundle: Option<&str>) -> Result<Transport, BoxError> {
+    let own = parse_ca_bundle(bundle)?;
     let client = reqwest::Client::builder()
         .tls_certs_merge(own)
         .user_agent(concat!("aplomb/", env!("CARGO_PKG_VERSION")))
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
-        .connect_timeout(CONNECT)
-        .timeout(AT_MOST)
-        .pool_idle_timeout(IDLE)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .timeout(REQUEST_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
         .build()
-        .map_err(plain)?;
+        .map_err(error_with_causes)?;
     Ok(BoxCloneSyncService::new(service_fn(
-        move |request: Request<Bytes>| send(client.clone(), request),
+        move |request: Request<Bytes>| send_request(client.clone(), request),
     )))
 }
 
-fn authorities(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, BoxError> {
+fn parse_ca_bundle(bundle: Option<&str>) -> Result<Vec<reqwest::Certificate>, BoxError> {
     let Some(pem) = bundle else {
         return Ok(Vec::new());
     };
-    let read = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(plain)?;
+    let read = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(error_with_causes)?;
     match read.is_empty() {
-        true => Err("the CA bundle holds no certificate".into()),
+        true => Err("the CA bundle contains no certificate".into()),
         false => Ok(read),
     }
 }
 
-async fn send(
+async fn send_request(
     client: reqwest::Client,
     request: Request<Bytes>,
 ) -> Result<Response<Bytes>, BoxError> {
-    let request = reqwest::Request::try_from(request).map_err(plain)?;
-    let mut answer = client.execute(request).await.map_err(plain)?;
+    let request = reqwest::Request::try_from(request).map_err(error_with_causes)?;
+    let mut answer = client.execute(request).await.map_err(error_with_causes)?;
     let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
     let mut body = BytesMut::new();
-    while let Some(chunk) = answer.chunk().await.map_err(plain)? {
-        if body.len() + chunk.len() > LARGEST {
-            return Err(format!("an answer of more than {LARGEST} bytes").into());
+    while let Some(chunk) = answer.chunk().await.map_err(error_with_causes)? {
+        if body.len() + chunk.len() > MAX_BODY_BYTES {
+            return Err(format!("response is larger than {MAX_BODY_BYTES} bytes").into());
         }
         body.extend_from_slice(&chunk);
     }
@@ -81,8 +81,8 @@ async fn send(
     Ok(response)
 }
 
-/// Says the whole chain of causes: reqwest's own text stops at "error sending request".
-fn plain(error: reqwest::Error) -> BoxError {
+/// The whole chain of causes, because reqwest's own text ends with "error sending request".
+fn error_with_causes(error: reqwest::Error) -> BoxError {
     let error = error.without_url();
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -102,12 +102,12 @@ mod tests {
 
     use super::*;
 
-    /// A server that says one thing; returns what it was asked.
-    async fn answers(listener: TcpListener, text: &'static str) -> String {
+    /// A server that sends one fixed response and returns the request it received.
+    async fn answer_once(listener: TcpListener, text: &'static str) -> String {
         let (mut socket, _) = listener.accept().await.expect("a caller");
         let mut asked = vec![0; 4096];
         let many = socket.read(&mut asked).await.expect("a request");
-        socket.write_all(text.as_bytes()).await.expect("heard");
+        socket.write_all(text.as_bytes()).await.expect("sent");
         String::from_utf8_lossy(&asked[..many]).into_owned()
     }
 
@@ -120,8 +120,8 @@ mod tests {
             .header("authorization", "Bearer x")
             .body(Bytes::new())
             .expect("a request");
-        let transport = reqwest(None).expect("a client");
-        let (answer, asked) = tokio::join!(transport.oneshot(request), answers(listener, text));
+        let transport = new_reqwest(None).expect("a client");
+        let (answer, asked) = tokio::join!(transport.oneshot(request), answer_once(listener, text));
         let answer = answer.expect("an answer");
         assert_eq!(answer.status(), 302);
         assert_eq!(answer.headers()["location"], "http://192.0.2.1/");
@@ -130,15 +130,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refused_connection_says_why() {
+    async fn a_refused_connection_reports_the_cause() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         drop(listener);
         let request = Request::get(format!("http://{address}/"))
             .body(Bytes::new())
             .expect("a request");
-        let transport = reqwest(None).expect("a client");
-        let error = transport.oneshot(request).await.expect_err("nobody there");
+        let transport = new_reqwest(None).expect("a client");
+        let error = transport
+            .oneshot(request)
+            .await
+            .expect_err("nothing listens there");
         let text = error.to_string();
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("127.0.0.1:0/"), "{text}");

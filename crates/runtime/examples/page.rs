@@ -28,7 +28,7 @@ pub struct PageSpec {
     pub text: String,
 }
 
-/// The runtime fills `conditions` and `observedGeneration`; the rest is the operator's.
+/// The runtime fills `conditions` and `observedGeneration`; the operator fills the rest.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PageStatus {
@@ -59,7 +59,7 @@ async fn reconcile(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     Ok(Action::Done)
 }
 
-/// Which kind is reconciled, and which children are watched for changes.
+/// The reconciled kind, and the children to watch for changes.
 pub fn controller() -> Controller<Page> {
     Controller::new("page", reconcile).owns::<ConfigMap>(Predicate::always())
 }

@@ -1,4 +1,4 @@
-//! What a reconcile says when nothing failed.
+//! The result of a reconcile that did not fail.
 
 use std::time::Duration;
 
@@ -6,20 +6,20 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
-    /// The world matches the spec; only a change runs this object again.
+    /// The object matches its spec; only a change runs it again.
     Done,
-    /// As far as it can be now; look again after this time even if nothing changes.
+    /// Done for now; run again after this time even if nothing changes.
     RequeueAfter(Duration),
-    /// Waits for something that is not there yet. A change of any watched input runs it again.
+    /// Something it needs does not exist yet. A change of any watched input runs it again.
     Blocked {
-        /// A CamelCase reason, as conditions have it.
+        /// A CamelCase reason for the condition.
         reason: String,
-        /// What is missing, for a person.
+        /// What is missing, for people.
         message: String,
     },
-    /// The spec cannot be carried out; nothing but a new spec will help.
+    /// The spec cannot be carried out; only a new spec helps.
     Reject {
-        /// A CamelCase reason, as conditions have it.
+        /// A CamelCase reason for the condition.
         reason: String,
         /// Which field is wrong and what would be right.
         message: String,
@@ -27,7 +27,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The word that logs, metrics and the journal use.
+    /// The word in logs, metrics and the journal.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Action {
         }
     }
 
-    /// Waits for `message`.
+    /// Blocked, with `message`.
     #[must_use]
     pub fn blocked(reason: &str, message: impl Into<String>) -> Self {
         Self::Blocked {
@@ -47,7 +47,7 @@ impl Action {
         }
     }
 
-    /// Refuses the spec because of `message`.
+    /// Rejects the spec with `message`.
     #[must_use]
     pub fn reject(reason: &str, message: impl Into<String>) -> Self {
         Self::Reject {

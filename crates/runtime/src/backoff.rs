@@ -1,10 +1,9 @@
-//! How long a key waits after a failure. Per key and class, and never for longer because of events.
+//! How long a key waits after a failure. Counted per key and class; events never make a wait longer.
 //!
-//! The first failure of a class opens a *window* that ends at a deadline. A run that an event causes
-//! inside a window may fail as often as it likes: the failure neither counts nor moves the deadline.
-//! Only a run that was due, or one after the deadline, opens the next and longer window. So a key
-//! waits as long as one that no event ever woke: at most in proportion to the time it has been
-//! failing, never to the number of events.
+//! The first failure of a class opens a *window* that ends at a deadline. Runs caused by events
+//! inside a window may fail any number of times: these failures are not counted and do not move the
+//! deadline. Only a run that was due, or one after the deadline, opens the next and longer window.
+//! So the wait depends on how long the key has been failing, never on the number of events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,26 +16,26 @@ use crate::queue::RunCause;
 pub enum Jitter {
     /// The longest value itself.
     None,
-    /// Anything from the floor to it: keys that failed together come back one by one.
+    /// Any value between the floor and the longest: keys that failed together are retried at different times.
     Full,
     /// Anything from half of it to it.
     Equal,
 }
 
-/// How waits grow.
+/// How waits grow with repeated failures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackoffPolicy {
-    /// The longest wait after the first failure.
+    /// The maximum wait after the first failure.
     pub base: Duration,
-    /// How much longer it gets with each further one; at least 1.
+    /// The growth with each further failure; at least 1.
     pub factor: f64,
-    /// No wait is longer.
+    /// The maximum of all waits.
     pub cap: Duration,
-    /// No wait is shorter, unless the cap is.
+    /// The minimum of all waits, unless the cap is lower.
     pub floor: Duration,
     /// How the wait is drawn.
     pub jitter: Jitter,
-    /// For each such time that passes after a deadline without a failure, one failure is forgiven.
+    /// The failure count is reduced by one for every such period without a failure after a deadline.
     pub decay: Duration,
 }
 
@@ -54,7 +53,7 @@ impl Default for BackoffPolicy {
 }
 
 impl BackoffPolicy {
-    /// A wait that is always the same.
+    /// A constant wait.
     #[must_use]
     pub fn constant(wait: Duration) -> Self {
         Self {
@@ -67,7 +66,7 @@ impl BackoffPolicy {
         }
     }
 
-    /// The same, between other waits.
+    /// The same policy with another base and cap.
     #[must_use]
     pub fn with_range(self, base: Duration, cap: Duration) -> Self {
         Self { base, cap, ..self }
@@ -79,7 +78,7 @@ impl BackoffPolicy {
         let floor = self.floor.min(self.cap);
         let exponent = i32::try_from(failures.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.base.as_secs_f64() * self.factor.max(1.0).powi(exponent);
-        // Beyond the cap the power may be infinite, which no Duration is.
+        // Beyond the cap the power may be infinite, which a Duration cannot hold.
         let longest = if grown < self.cap.as_secs_f64() {
             Duration::from_secs_f64(grown).clamp(floor, self.cap)
         } else {
@@ -106,18 +105,18 @@ impl BackoffPolicy {
     }
 }
 
-/// One curve for each class.
+/// One policy for each class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackoffPolicies([BackoffPolicy; ErrorClass::ALL.len()]);
 
 impl BackoffPolicies {
-    /// The curve of `class`.
+    /// The policy of `class`.
     #[must_use]
     pub fn for_class(&self, class: ErrorClass) -> &BackoffPolicy {
         &self.0[class as usize]
     }
 
-    /// With another curve for `class`.
+    /// With another policy for `class`.
     #[must_use]
     pub fn with_policy(mut self, class: ErrorClass, curve: BackoffPolicy) -> Self {
         self.0[class as usize] = curve;
@@ -129,15 +128,15 @@ impl Default for BackoffPolicies {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         let curve = |class| match class {
-            // Only the safety timer: the wait proper ends when the cache has passed the winner.
+            // Only a safety timer: the actual wait ends when the cache has the winning version.
             ErrorClass::Conflict => BackoffPolicy::constant(seconds(1)),
             ErrorClass::Throttled | ErrorClass::Unavailable | ErrorClass::Forbidden => {
                 BackoffPolicy::default()
             }
-            // Somebody has to delete or rename something first.
+            // The other object has to be deleted or renamed first.
             ErrorClass::Exists => BackoffPolicy::default().with_range(seconds(5), seconds(60)),
             ErrorClass::Missing => BackoffPolicy::default().with_range(seconds(1), seconds(30)),
-            // The spec is what has to change, and that is an event; this is in case we were wrong.
+            // Only a change of the spec helps, and that is an event. The timer covers wrong classifications.
             ErrorClass::Invalid => BackoffPolicy {
                 floor: seconds(60),
                 ..BackoffPolicy::default().with_range(seconds(300), seconds(3_600))
@@ -155,7 +154,7 @@ struct Window {
     deadline: Duration,
 }
 
-/// The failures of one key. Dropped with the key; a key that does not fail needs none.
+/// The failures of one key. Dropped with the key; a key that does not fail has none.
 #[derive(Clone, Debug)]
 pub struct Backoff {
     curves: Arc<BackoffPolicies>,
@@ -173,8 +172,8 @@ impl Backoff {
         }
     }
 
-    /// A run that `by` caused failed with `class`. Gives the time, on the clock of `now`, before which
-    /// the key need not try again.
+    /// Records a failure of `class` in a run that `by` caused. Returns the time, on the clock of `now`, of the
+    /// next retry.
     pub fn record_failure(
         &mut self,
         class: ErrorClass,
@@ -202,24 +201,24 @@ impl Backoff {
         window.deadline
     }
 
-    /// What fails with `class` has worked: the next failure is a first one.
+    /// Records a success: the next failure of `class` counts as the first.
     pub fn record_success(&mut self, class: ErrorClass) {
         self.windows.retain(|window| window.class != class);
     }
 
-    /// Everything has worked.
+    /// Forgets all failures.
     pub fn clear(&mut self) {
         self.windows.clear();
     }
 
-    /// Failures of `class` that count, since the last success.
+    /// The number of counted failures of `class` since the last success.
     #[must_use]
     pub fn failures(&self, class: ErrorClass) -> u32 {
         let window = self.windows.iter().find(|it| it.class == class);
         window.map_or(0, |window| window.failures)
     }
 
-    /// Whether nothing is remembered, so that it need not be kept.
+    /// Whether nothing has failed, so that the value can be dropped.
     #[must_use]
     pub fn is_clear(&self) -> bool {
         self.windows.is_empty()

@@ -1,6 +1,6 @@
-//! What a call made inside a run knows of that run: its deadline and the lane it spends from.
+//! The run that a call belongs to: its deadline and the lane it spends from.
 //!
-//! Task-local, so that a reconcile can use any `kube::Api` and still be held to its deadline.
+//! Task-local, so that a reconcile can use any `kube::Api` and still has its deadline.
 
 use tokio::time::Instant;
 
@@ -13,20 +13,20 @@ tokio::task_local! {
 /// The run that a call belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct CallContext {
-    /// When the run must be over.
+    /// The deadline of the run.
     pub deadline: Instant,
     /// The lane of the API server's budget that its calls spend from.
     pub lane: LimitLane,
 }
 
 impl CallContext {
-    /// The scope of the current task, if it is inside one.
+    /// The context of the current task, if it has one.
     #[must_use]
     pub fn current() -> Option<Self> {
         SCOPE.try_with(|scope| *scope).ok()
     }
 
-    /// Runs `work` inside this scope.
+    /// Runs `work` in this context.
     pub async fn run<F: Future>(self, work: F) -> F::Output {
         SCOPE.scope(self, work).await
     }

@@ -1,6 +1,6 @@
-//! Wall time, for what people read: conditions, events, leases.
+//! Wall time, for values that people read: conditions, Events, leases.
 //!
-//! Decisions are made on tokio's monotonic clock; nothing here may decide when something runs.
+//! Scheduling uses tokio's monotonic clock and must never depend on wall time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ impl Clock {
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
-        reason = "the one place of this crate that may ask the system"
+        reason = "the only place in this crate that reads the system clock"
     )]
     pub fn system() -> Self {
         Self(Arc::new(Timestamp::now))
     }
 
-    /// A clock read through `now`.
+    /// A clock that calls `now`.
     #[must_use]
     pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self(Arc::new(now))

@@ -1,8 +1,8 @@
-//! Conditions: what an object says of itself, and when that last turned.
+//! Conditions: the observed state of an object, and when it last changed.
 //!
-//! Pure. The reconcile says what it has proven; the runtime adds `Reconciling` and `Stalled` from
-//! how the pass ended. Nothing here may differ between two passes that found the same world: a
-//! time or a counter in a status makes every pass write, and every write a pass.
+//! Pure. The reconcile sets the conditions it has verified; the runtime adds `Reconciling` and `Stalled`
+//! depending on how the pass ended. The result must be the same for two passes that found the same state: a
+//! time or a counter in a status makes every pass write, and every write starts a pass.
 
 mod resolve;
 
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 pub use self::resolve::{PassOutcome, resolve_conditions};
 
-/// The object does what its spec asks for, as last proven.
+/// The object does what its spec requests, as last verified.
 pub const READY: &str = "Ready";
-/// Work is under way that needs nobody's help. Only ever present while true.
+/// Work is in progress and needs no action by a user. Only present while true.
 pub const RECONCILING: &str = "Reconciling";
-/// Nothing will happen until somebody changes something. Only ever present while true.
+/// The reconcile is blocked until a user changes something. Only present while true.
 pub const STALLED: &str = "Stalled";
 
-/// The longest message a condition may have by the API's own rule.
+/// The API's limit for the length of a condition message.
 const MAX_MESSAGE_BYTES: usize = 32_768;
 
 /// Whether a condition holds.
@@ -29,12 +29,12 @@ pub enum ConditionStatus {
     True,
     /// It does not.
     False,
-    /// It cannot be told, for instance because what it rests on is stale.
+    /// It is unknown, for instance because its inputs are stale.
     Unknown,
 }
 
 impl ConditionStatus {
-    /// Reads the word the API uses.
+    /// Parses the value that the API uses.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         match word {
@@ -45,7 +45,7 @@ impl ConditionStatus {
         }
     }
 
-    /// The word the API uses.
+    /// The value that the API uses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,16 +56,16 @@ impl ConditionStatus {
     }
 }
 
-/// A condition as a reconcile asserts it; since when it holds is worked out when it is written.
+/// A condition as a reconcile sets it. The transition time is determined when it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Its type, such as `LaneReadiness`.
+    /// Its type, such as `Ready`.
     pub type_: String,
     /// Whether it holds.
     pub status: ConditionStatus,
     /// A CamelCase word for programs.
     pub reason: String,
-    /// A sentence for people. The same world must give the same sentence.
+    /// A sentence for people. The same state must give the same sentence.
     pub message: String,
 }
 
@@ -98,54 +98,54 @@ impl Condition {
         Self::new(kind, ConditionStatus::False, reason, message)
     }
 
-    /// It cannot be told whether `kind` holds.
+    /// It is unknown whether `kind` holds.
     #[must_use]
     pub fn new_unknown(kind: &str, reason: &str, message: impl Into<String>) -> Self {
         Self::new(kind, ConditionStatus::Unknown, reason, message)
     }
 
-    /// `LaneReadiness` cannot be told because `what` it rests on is stale. For a reconcile that meets a
-    /// cache it can no longer vouch for, as [`Cache::freshness`](crate::Cache::freshness) tells:
+    /// `Ready` is unknown because an input called `what` is stale. For a reconcile that finds a cache which
+    /// is not fresh, by [`Cache::freshness`](crate::Cache::freshness):
     ///
     /// ```
     /// use std::time::Duration;
     ///
-    /// use aplomb::{Condition, Context, Kind, Result, Verdict};
+    /// use aplomb::{Action, Condition, Context, Kind, Result};
     /// use k8s_openapi::api::core::v1::Node;
     ///
-    /// fn judge<K: Kind>(cx: &Context<K>) -> Result<Verdict> {
+    /// fn judge<K: Kind>(cx: &Context<K>) -> Result<Action> {
     ///     if !cx.cache::<Node>()?.freshness().is_fresh() {
     ///         cx.condition(Condition::stale("the Nodes"));
-    ///         return Ok(Verdict::Recheck(Duration::from_secs(10)));
+    ///         return Ok(Action::Recheck(Duration::from_secs(10)));
     ///     }
-    ///     Ok(Verdict::Settled)
+    ///     Ok(Action::Settled)
     /// }
     /// ```
     #[must_use]
     pub fn stale(what: &str) -> Self {
-        let message = format!("{what} has not been heard of for too long to say");
+        let message = format!("the cache of {what} is stale; waiting for the watch to recover");
         Self::new_unknown(READY, "Stale", message)
     }
 }
 
-/// What is to become of the conditions of an object in one pass.
+/// Changes of an object's conditions in one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConditionChanges {
-    /// These hold now.
+    /// Conditions to set.
     pub set: Vec<Condition>,
-    /// Conditions of these types go.
+    /// Types of conditions to remove.
     pub removed: Vec<String>,
 }
 
 impl ConditionChanges {
-    /// Asserts a condition in place of any of the same type.
+    /// Sets a condition and replaces any of the same type.
     pub fn set(&mut self, condition: Condition) {
         self.removed.retain(|kind| *kind != condition.type_);
         self.set.retain(|other| other.type_ != condition.type_);
         self.set.push(condition);
     }
 
-    /// Takes a condition away.
+    /// Removes a condition.
     pub fn remove(&mut self, kind: &str) {
         self.set.retain(|other| other.type_ != kind);
         if !self.removed.iter().any(|other| other == kind) {
@@ -153,15 +153,15 @@ impl ConditionChanges {
         }
     }
 
-    /// What is asserted of `kind`.
+    /// The condition to set of type `kind`.
     #[must_use]
     pub fn get(&self, kind: &str) -> Option<&Condition> {
         self.set.iter().find(|condition| condition.type_ == kind)
     }
 }
 
-/// Lays `wishes` over the conditions an object has, as JSON of its status. What is not wished
-/// about stays as it is; the transition time moves only where the status does.
+/// Applies `wishes` to the existing conditions, given as JSON of the status. Other conditions
+/// stay as they are; the transition time changes only if the status does.
 #[must_use]
 pub fn merge_conditions(
     existing: &[Value],
@@ -190,7 +190,12 @@ pub fn merge_conditions(
     merged
 }
 
-fn condition_json(new: &Condition, old: Option<&Value>, generation: Option<i64>, now: Timestamp) -> Value {
+fn condition_json(
+    new: &Condition,
+    old: Option<&Value>,
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Value {
     let same = old.filter(|old| old["status"] == new.status.as_str());
     let since = same
         .and_then(|old| old["lastTransitionTime"].as_str())
@@ -208,14 +213,14 @@ fn condition_json(new: &Condition, old: Option<&Value>, generation: Option<i64>,
     condition
 }
 
-/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
+/// Kubernetes stores times in whole seconds; a fraction would differ from what is read back.
 fn whole_seconds(now: Timestamp) -> String {
     Timestamp::from_second(now.as_second())
         .unwrap_or(now)
         .to_string()
 }
 
-/// A reason the API takes: an empty or odd one would have the whole status refused.
+/// A valid reason: with an empty or malformed one the API would reject the whole status.
 fn sanitize_reason(reason: &str) -> String {
     let mut word: String = reason
         .chars()

@@ -1,6 +1,6 @@
-//! What a reconcile is given: the caches it declared, the writer, and a draft of its status.
+//! The input of a reconcile: the caches it declared, the writer, and a draft of its status.
 //!
-//! Every effect goes through here, so that it is fenced, counted, journaled and seen by the next read.
+//! Every effect uses it, so that it is fenced, counted, journaled and visible to the next read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::queue::RunReason;
 use crate::view::View;
 use crate::writer::{ApplyResult, LiveObjects, MetadataPatch, Pass};
 
-/// The surroundings of one pass over one object. Clones are the same pass.
+/// The context of one pass over one object. Clones belong to the same pass.
 pub struct Context<K>(Arc<Inner<K>>);
 
 pub(crate) struct Inner<K> {
@@ -63,19 +63,19 @@ impl<K: Kind> Context<K> {
         })
     }
 
-    /// Makes a child of this object as `desired` says, in every field it names, and returns it as
-    /// the server has it. What is so already is not sent; fields that `desired` leaves out belong to
-    /// others.
+    /// Creates or updates a child of this object so that it has every field of `desired`, and returns it as
+    /// stored by the server. Nothing is sent if the fields are equal already; other fields are left to other
+    /// writers.
     ///
     /// # Errors
-    /// The server refuses. [`ErrorClass::Exists`](crate::ErrorClass::Exists): an object of that name exists that
-    /// this controller has not written. [`ErrorClass::Conflict`](crate::ErrorClass::Conflict): this object is
-    /// being deleted, or was.
+    /// The server rejects the write. [`ErrorClass::Exists`](crate::ErrorClass::Exists): an object of that name exists
+    /// that this controller has not written. [`ErrorClass::Conflict`](crate::ErrorClass::Conflict): this object is
+    /// being deleted, or was deleted.
     pub async fn apply<C: Kind>(&self, desired: C) -> Result<C> {
         Ok(self.apply_with_effect(desired).await?.object)
     }
 
-    /// Like [`Self::apply`], and says what had to be done for it.
+    /// Like [`Self::apply`], and also returns what was written.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -83,8 +83,8 @@ impl<K: Kind> Context<K> {
         self.0.pass.apply(&desired, self.live_objects::<C>()).await
     }
 
-    /// Like [`Self::applied`], but an object of that name that the cache shows becomes a child of this one
-    /// whoever made it, unless another object controls it. Look at it first.
+    /// Like [`Self::applied`], but an existing object of that name in the cache becomes a child of this one
+    /// unless another object controls it. The caller must check it first.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -92,8 +92,8 @@ impl<K: Kind> Context<K> {
         self.0.pass.adopt(&desired, self.live_objects::<C>()).await
     }
 
-    /// Like [`Self::apply`], but a conflict if another writer was first since the child was read: for
-    /// what is computed from the child itself.
+    /// Like [`Self::apply`], but fails with a conflict if the child changed since it was read: for
+    /// fields that are computed from the child itself.
     ///
     /// # Errors
     /// As [`Self::apply`].
@@ -106,37 +106,44 @@ impl<K: Kind> Context<K> {
     /// label of a node: it gets no owner, and nothing prunes it.
     ///
     /// # Errors
-    /// As the server says.
+    /// If the server rejects the write.
     pub async fn apply_unowned<C: Kind>(&self, desired: C) -> Result<C> {
         let known = self.live_objects::<C>();
         Ok(self.0.pass.apply_unowned(&desired, known).await?.object)
     }
 
-    /// Creates an object that only the first may make, such as a claim. It gets no owner, and one of its
-    /// name that is there already is an error of class [`ErrorClass::Exists`](crate::ErrorClass::Exists).
+    /// Creates an object that must not exist yet, such as a claim. It gets no owner. If an object of that
+    /// name exists, the error has class [`ErrorClass::Exists`](crate::ErrorClass::Exists).
     ///
     /// # Errors
-    /// As the server says.
+    /// If the server rejects the write.
     pub async fn create<C: Kind>(&self, object: &C) -> Result<C> {
         self.0.pass.create(object, self.live_objects::<C>()).await
     }
 
-    /// Makes the status of a child say `status`, in every field that it names, where the child's kind
-    /// expects its maker to. What it says already is not sent.
+    /// Applies `status` to the status of a child whose kind expects its creator to write it.
+    /// Nothing is sent if the fields are equal already.
     ///
     /// # Errors
-    /// As the server says, or somebody else controls the child.
-    pub async fn apply_child_status<C: Kind>(&self, key: &ObjectKey, status: impl Serialize) -> Result<()> {
+    /// If the server rejects the write, or another object controls the child.
+    pub async fn apply_child_status<C: Kind>(
+        &self,
+        key: &ObjectKey,
+        status: impl Serialize,
+    ) -> Result<()> {
         let known = self.live_objects::<C>();
-        self.0.pass.apply_child_status::<C>(key, status, known).await
+        self.0
+            .pass
+            .apply_child_status::<C>(key, status, known)
+            .await
     }
 
-    /// Sets and removes labels and annotations of an object that is not a child of this one, whoever
-    /// owns them: only the values that `change` names, by a merge patch. The cache of the view shows
-    /// it at once.
+    /// Sets and removes labels and annotations of an object that need not be a child of this one, by a
+    /// merge patch of the values in `change` only. The cache of the view shows the result
+    /// at once.
     ///
     /// # Errors
-    /// As the server says; a conflict if the object was replaced by another of its name.
+    /// If the server rejects the write; a conflict if another object of that name replaced the object.
     pub async fn patch_metadata<V: View + Serialize>(
         &self,
         key: &ObjectKey,
@@ -144,64 +151,70 @@ impl<K: Kind> Context<K> {
     ) -> Result<()> {
         let known = self.0.caches.get::<V>();
         let known = known.map(|cache| -> &dyn LiveObjects { cache });
-        self.0.pass.patch_metadata::<V::Kind>(key, change, known).await
+        self.0
+            .pass
+            .patch_metadata::<V::Kind>(key, change, known)
+            .await
     }
 
-    /// Sets labels and annotations of this object itself; a conflict if another writer was first
+    /// Sets labels and annotations of this object itself; fails with a conflict if it changed
     /// since it was read.
     ///
     /// # Errors
-    /// As the server says.
+    /// If the server rejects the write.
     pub async fn mark(&self, metadata: ObjectMeta) -> Result<()> {
         self.0.pass.mark(&metadata).await
     }
 
-    /// Deletes a child, or this object itself, if it is there and as it was read. An object of that name
-    /// that this controller has not written and that does not name this object among its owners is not a
-    /// child, and is left.
+    /// Deletes a child, or this object itself, if it exists and is unchanged since it was read. An object of
+    /// that name that this controller has not written and that does not have this object as an owner is not a
+    /// child, and is kept.
     ///
     /// # Errors
-    /// As the server says, or another object controls it.
+    /// If the server rejects the deletion, or another object controls the child.
     pub async fn delete<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
         self.0.pass.delete::<C>(key, self.live_objects::<C>()).await
     }
 
-    /// Deletes an object that need not be a child of this one, such as a claim, whoever made it, if it is
-    /// there and as it was read. Look at it first.
+    /// Deletes an object that need not be a child of this one, such as a claim, if it exists and is unchanged
+    /// since it was read. The caller must check it first.
     ///
     /// # Errors
     /// As [`Self::delete`].
     pub async fn delete_unowned<C: Kind>(&self, key: &ObjectKey) -> Result<()> {
-        self.0.pass.delete_unowned::<C>(key, self.live_objects::<C>()).await
+        self.0
+            .pass
+            .delete_unowned::<C>(key, self.live_objects::<C>())
+            .await
     }
 
     /// Deletes the children of kind `C` that this controller has written and this pass has not applied,
-    /// and says how many.
+    /// and returns their number.
     ///
     /// # Errors
-    /// As the server says, or the controller does not own the kind.
+    /// If the server rejects a deletion, or the controller does not own the kind.
     pub async fn prune<C: Kind>(&self) -> Result<usize> {
         self.0.pass.prune::<C>(self.cache::<C>()?).await
     }
 
-    /// Keeps this object from being deleted before [`Self::release`] of the same name. The pass goes
-    /// on: nothing has to be run again for it.
+    /// Adds a finalizer to this object, until [`Self::release`] of the same name. The pass
+    /// continues and need not run again.
     ///
     /// # Errors
-    /// As the server says.
+    /// If the server rejects the write.
     pub async fn add_finalizer(&self, name: &str) -> Result<()> {
         self.0.pass.add_finalizer(name).await
     }
 
-    /// Lets this object be deleted, as far as `name` is concerned.
+    /// Removes the finalizer `name` from this object.
     ///
     /// # Errors
-    /// As the server says.
+    /// If the server rejects the write.
     pub async fn remove_finalizer(&self, name: &str) -> Result<()> {
         self.0.pass.remove_finalizer(name).await
     }
 
-    /// What the status shall say, conditions apart. Written once, when the pass ends.
+    /// Sets the status except for conditions. Written once, when the pass ends.
     pub fn status(&self, status: impl Serialize) {
         self.0.pass.status(status);
     }
@@ -211,24 +224,24 @@ impl<K: Kind> Context<K> {
         self.0.pass.condition(condition);
     }
 
-    /// Takes a condition of this object away when the pass ends.
+    /// Removes a condition of this object when the pass ends.
     pub fn remove_condition(&self, condition: &str) {
         self.0.pass.remove_condition(condition);
     }
 
-    /// This object was deleted, as the server says and its watch does not yet: nothing of it is written when
-    /// the pass ends.
+    /// Reports that this object was deleted on the server although its watch does not show that yet. Its
+    /// status is not written when the pass ends.
     pub fn object_deleted(&self) {
         self.0.pass.mark_owner_deleted();
     }
 
-    /// Tells people something about this object, in the background and within a budget.
+    /// Publishes an Event about this object, in the background and within a rate limit.
     pub fn publish_event(&self, note: EventNote) {
         self.0.recorder.publish(&*self.0.object, note);
     }
 
-    /// A client held to the deadline of this run and to the budget of the API server, for what the
-    /// writer and the caches do not do.
+    /// A client with the deadline of this run and the rate limit of the API server, for calls that the
+    /// writer and the caches do not cover.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         self.0.client.clone()
@@ -240,20 +253,20 @@ impl<K: Kind> Context<K> {
         &self.0.fence
     }
 
-    /// Which leader this is, counted over all replicas; 0 without leader election. To be left beside
-    /// effects on other systems, so that a later leader can tell its own from an earlier one's.
+    /// The number of this leader, counted over all replicas; 0 without leader election. To be stored with
+    /// effects on other systems, so that a later leader can recognize its own.
     #[must_use]
     pub fn leader_term(&self) -> u64 {
         self.0.term
     }
 
-    /// Why this pass is run.
+    /// The reasons of this run.
     #[must_use]
     pub fn reasons(&self) -> &[RunReason] {
         &self.0.reasons
     }
 
-    /// When this pass must be over.
+    /// The deadline of this pass.
     #[must_use]
     pub fn deadline(&self) -> Instant {
         self.0.deadline

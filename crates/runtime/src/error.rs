@@ -1,7 +1,7 @@
-//! What went wrong, by the kind of pushback it is, because each kind is answered differently.
+//! Errors by class, because each class of failure is handled differently.
 //!
-//! kube's own `ConditionStatus::is_conflict` and friends trust the reason alone; a proxy's 409 or 404 has
-//! none, so the class is taken from reason and code together.
+//! kube's own `Status::is_conflict` and similar methods use the reason alone. A proxy's 409 or 404 has
+//! none, so the class is derived from reason and code together.
 
 use std::fmt;
 
@@ -11,28 +11,28 @@ use tokio::time::Instant;
 use crate::key::ObjectRef;
 use crate::version::ResourceVersion;
 
-/// The result of anything that may meet pushback.
+/// The result of any operation that can fail with a classified error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kinds of pushback.
+/// The classes of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorClass {
-    /// Another writer was first: wait for the version that won, then run at once.
+    /// Another writer was first: wait for the winning version, then run at once.
     Conflict,
-    /// The name is taken: read, then adopt or fail.
+    /// The name is taken: read the object, then adopt it or fail.
     Exists,
-    /// A budget is empty: wait until it says so.
+    /// A rate limit is exhausted: wait until it allows calls again.
     Throttled,
     /// The other side is down or slow: back off.
     Unavailable,
-    /// The API server refuses for want of a right, by a quota or by an admission policy: back off, and
-    /// say why in its own words.
+    /// The API server rejects the call because of RBAC, a quota or an admission policy: back off, and
+    /// show its message.
     Forbidden,
-    /// Something that is read is not there.
+    /// An object that is read does not exist.
     Missing,
-    /// The other side will never take this: hold until the spec changes.
+    /// The other side will never accept this: wait for a change of the spec.
     Invalid,
-    /// A defect of the reconcile itself, a panic or a missed deadline included.
+    /// A failure of the reconcile itself, including a panic or a missed deadline.
     Fault,
 }
 
@@ -49,7 +49,7 @@ impl ErrorClass {
         Self::Fault,
     ];
 
-    /// The CamelCase word that conditions, metrics and logs use.
+    /// The CamelCase word in conditions, metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl ErrorClass {
     }
 }
 
-/// An error with its class. The text is for people and holds no secret.
+/// An error with its class. The text is for people and contains no secret.
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,
@@ -76,7 +76,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error of `class` that says `what`.
+    /// An error of `class` with the text `what`.
     #[must_use]
     pub fn new(class: ErrorClass, what: impl Into<String>) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Error {
         }
     }
 
-    /// A defect, with its cause.
+    /// A fault, with its cause.
     #[must_use]
     pub fn fault(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let cause = cause.into();
@@ -105,33 +105,33 @@ impl Error {
         error
     }
 
-    /// Says on which object the pushback was met, and which version of it had been read.
+    /// Adds the object of the error, and the version of it that had been read.
     #[must_use]
     pub fn with_object(mut self, object: ObjectRef, read: Option<ResourceVersion>) -> Self {
         self.object = Some((object, read));
         self
     }
 
-    /// Says what was being done, in front of the cause.
+    /// Adds the operation, in front of the cause.
     #[must_use]
     pub fn with_context(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// The kind of pushback.
+    /// The class of the error.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         self.class
     }
 
-    /// When the target may be asked again, where it said so.
+    /// When the target may be called again, if known.
     #[must_use]
     pub fn until(&self) -> Option<Instant> {
         self.until
     }
 
-    /// The object the pushback was met on, and the version of it that had been read.
+    /// The object of the error, and the version of it that had been read.
     #[must_use]
     pub fn object(&self) -> Option<&(ObjectRef, Option<ResourceVersion>)> {
         self.object.as_ref()
@@ -146,7 +146,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // kube's errors print their sources themselves: passing them on would repeat the text.
+        // kube's errors include their sources in their text: passing them on would repeat it.
         let source = self.source.as_deref()?;
         source.source()
     }
@@ -154,11 +154,11 @@ impl std::error::Error for Error {
 
 impl From<kube::Error> for Error {
     fn from(error: kube::Error) -> Self {
-        // An error of ours that crossed kube's client keeps its class and its time.
+        // Our own error that passed through kube's client keeps its class and its time.
         if let kube::Error::Service(inner) = error {
             return match inner.downcast::<Self>() {
                 Ok(ours) => *ours,
-                // A client inside a client: the inner one's error is what happened.
+                // A client inside a client: the inner one's error is the cause.
                 Err(other) => match other.downcast::<kube::Error>() {
                     Ok(inner) => Self::from(*inner),
                     Err(other) => Self::with_source(ErrorClass::Unavailable, other),
@@ -171,7 +171,7 @@ impl From<kube::Error> for Error {
                 if matches!(class, ErrorClass::Forbidden | ErrorClass::Invalid) =>
             {
                 let kind = status.details.as_ref().map_or("", |it| &*it.kind);
-                // A webhook's answer does not say what kind of object it was asked about.
+                // A webhook's response does not contain the kind of the object.
                 let unknown = kind.is_empty() && status.message.starts_with("admission webhook ");
                 Some(status_message(
                     status,
@@ -195,7 +195,7 @@ impl From<serde_json::Error> for Error {
 }
 
 impl Error {
-    /// The same for another who waited for it. The cause stays with the first.
+    /// A copy for another waiter. The cause stays with the first.
     pub(crate) fn shared_copy(&self) -> Self {
         Self {
             class: self.class,
@@ -221,7 +221,7 @@ fn classify(error: &kube::Error) -> ErrorClass {
     }
 }
 
-/// The class of an answer of an API server.
+/// The class of a response of an API server.
 #[must_use]
 pub fn classify_status(status: &Status) -> ErrorClass {
     match (status.code, status.reason.as_str()) {
@@ -229,21 +229,21 @@ pub fn classify_status(status: &Status) -> ErrorClass {
         (409, _) => ErrorClass::Conflict,
         (429, _) => ErrorClass::Throttled,
         (404 | 410, _) => ErrorClass::Missing,
-        // Rights, quotas and policies change without the spec changing.
+        // RBAC, quotas and policies change independently of the spec.
         (401 | 403, _) => ErrorClass::Forbidden,
         (400..=499, _) => ErrorClass::Invalid,
         _ => ErrorClass::Unavailable,
     }
 }
 
-/// The server's message, where it is a message and fit to be shown. A policy or a webhook may repeat
-/// what it refused, so of a Secret only what the server says of rights and quotas is shown.
+/// The server's message, if it is one and may be shown. A policy or a webhook may quote the rejected
+/// object, so for a Secret only messages about RBAC and quotas are shown.
 pub(crate) fn status_message(status: &Status, secret: bool) -> String {
-    // What kube makes of an answer that is not a Status: the page of a proxy, for instance.
+    // kube's replacement for a response that is not a Status, for instance the page of a proxy.
     let page = status.reason == "Failed to parse error data";
     if page || status.message.is_empty() || (secret && !has_only_names(status)) {
         let reason = if page { "" } else { &status.reason };
-        return format!("the server answered {} {reason}", status.code)
+        return format!("server responded with {} {reason}", status.code)
             .trim_end()
             .to_owned();
     }
@@ -309,11 +309,11 @@ mod tests {
         let policy = "secrets \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: bad value hunter2";
         assert_eq!(
             refused(403, "secrets", policy).to_string(),
-            "the server answered 403 Forbidden"
+            "server responded with 403 Forbidden"
         );
         assert_eq!(
             refused(422, "secrets", policy).to_string(),
-            "the server answered 422 Forbidden"
+            "server responded with 422 Forbidden"
         );
         let right = "secrets \"a\" is forbidden: User \"bot\" cannot patch resource \"secrets\"";
         assert_eq!(refused(403, "secrets", right).to_string(), right);
@@ -322,7 +322,7 @@ mod tests {
         let webhook = "admission webhook \"w\" denied the request: bad value hunter2";
         assert_eq!(
             refused(403, "", webhook).to_string(),
-            "the server answered 403 Forbidden"
+            "server responded with 403 Forbidden"
         );
     }
 
@@ -330,6 +330,6 @@ mod tests {
     fn the_page_of_a_proxy_is_not_shown() {
         let page = Status::failure("<html>", "Failed to parse error data").with_code(403);
         let error = Error::from(kube::Error::Api(Box::new(page)));
-        assert_eq!(error.to_string(), "the server answered 403");
+        assert_eq!(error.to_string(), "server responded with 403");
     }
 }

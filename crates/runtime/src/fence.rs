@@ -1,11 +1,11 @@
-//! The right to act: checked before every effect, lost the moment a lease can no longer be proven.
+//! The right to act: checked before every effect, lost as soon as the lease may have expired.
 //!
-//! Judged on the monotonic clock of this process alone; nothing here reads wall time. A check says
-//! whether an effect may be started; only a [`FenceGuard`] asked after it can say whether the right was
-//! held all the way, because a process may stop for minutes between a check and its effect.
+//! It uses only the monotonic clock of this process, not wall time. A check decides
+//! whether an effect may start; only a [`FenceGuard`] checked afterwards shows whether the right was
+//! held throughout, because a process may pause for minutes between a check and its effect.
 //!
-//! A process that is stopped is covered; a machine that is suspended is not, where its monotonic
-//! clock stops with it, as Linux's does. There the server's own check of versions is what is left.
+//! A paused process is covered. A suspended machine is not if its monotonic clock stops with it, as on
+//! Linux. In that case only the server's own check of versions protects.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,13 +21,13 @@ pub struct Fence(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Wakes those who act when the right ends before its time.
+    /// Wakes waiting effects when the right ends early.
     closed: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// How often the right was gained anew. Within one term it was held without a gap.
+    /// How often the right was gained again. Within one term it was held without a gap.
     term: u64,
     right: Right,
 }
@@ -50,13 +50,13 @@ impl Right {
 }
 
 impl Fence {
-    /// A fence for a process that shares its work with nobody.
+    /// A fence for a process without leader election: always open.
     #[must_use]
     pub fn always_open() -> Self {
         Self::with_right(Right::Open)
     }
 
-    /// A fence that lets nothing through until a lease is held.
+    /// A fence that is closed until a lease is held.
     #[must_use]
     pub fn closed() -> Self {
         Self::with_right(Right::Closed)
@@ -69,8 +69,8 @@ impl Fence {
         }))
     }
 
-    /// The lease is ours until `deadline`, counted from before the renewal was sent. After a gap,
-    /// however short, a new term begins.
+    /// The lease is held until `deadline`, counted from before the renewal was sent. After any gap
+    /// a new term begins.
     pub fn extend_until(&self, deadline: Instant) {
         let now = Instant::now();
         self.update(|state| {
@@ -81,24 +81,24 @@ impl Fence {
         });
     }
 
-    /// The lease is lost or given up.
+    /// The lease is lost or released.
     pub fn revoke(&self) {
         self.update(|state| state.right = Right::Closed);
         self.0.closed.notify_waiters();
     }
 
-    /// Whether an effect may be started now.
+    /// Whether an effect may start now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.state().right.holds(Instant::now())
     }
 
-    /// How often the right was gained anew. Other replicas may have acted between two terms.
+    /// How often the right was gained again. Other replicas may have acted between two terms.
     pub(crate) fn term(&self) -> u64 {
         self.state().term
     }
 
-    /// Taken before an effect, asked after it. An error where the effect may not be started.
+    /// To be taken before an effect and checked after it. An error if the effect may not start.
     pub fn guard(&self) -> Result<FenceGuard> {
         let state = self.state();
         if state.right.holds(Instant::now()) {
@@ -109,7 +109,7 @@ impl Fence {
         }
         Err(Error::new(
             ErrorClass::Unavailable,
-            "this replica does not hold the lease",
+            "this replica does not hold the leader lease",
         ))
     }
 
@@ -132,14 +132,14 @@ pub struct FenceGuard {
 
 impl FenceGuard {
     /// Whether the right has been held without a gap since this guard was taken. If not, the
-    /// effect is stale: another replica may have acted in between, and may have been overwritten.
+    /// effect is stale: another replica may have acted in between, and its change may be overwritten.
     #[must_use]
     pub fn is_held(&self) -> bool {
         let state = self.fence.state();
         state.term == self.term && state.right.holds(Instant::now())
     }
 
-    /// When the right ends unless it is renewed, so that a call need not wait for longer.
+    /// When the right ends unless it is renewed: the longest time that a call should wait.
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
         match self.fence.state().right {
@@ -148,12 +148,12 @@ impl FenceGuard {
         }
     }
 
-    /// Returns when the right has ended, at its deadline or before: whatever is still on its way is
-    /// then no longer worth waiting for.
+    /// Returns when the right has ended, at its deadline or before: pending calls are then not worth
+    /// waiting for.
     pub(crate) async fn until_lost(&self) {
         loop {
             let mut closed = std::pin::pin!(self.fence.0.closed.notified());
-            // Before the look: what is closed after it is then heard of.
+            // Registered before the check, so that a later close is not missed.
             closed.as_mut().enable();
             if !self.is_held() {
                 return;
@@ -199,7 +199,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_guard_outlives_renewals() {
         let fence = held_for(seconds(10));
-        let guard = fence.guard().expect("it is held");
+        let guard = fence.guard().expect("the lease is held");
         advance(seconds(9)).await;
         fence.extend_until(Instant::now() + seconds(10));
         advance(seconds(9)).await;
@@ -209,13 +209,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn guard_is_lost_after_a_gap() {
         let fence = held_for(seconds(10));
-        let guard = fence.guard().expect("it is held");
+        let guard = fence.guard().expect("the lease is held");
         advance(seconds(11)).await;
         assert!(!guard.is_held(), "past the deadline");
         fence.extend_until(Instant::now() + seconds(10));
         assert!(fence.is_open());
         assert!(!guard.is_held(), "another term");
-        let closed = fence.guard().expect("it is held");
+        let closed = fence.guard().expect("the lease is held");
         fence.revoke();
         fence.extend_until(Instant::now() + seconds(10));
         assert!(!closed.is_held(), "closed in between");
@@ -225,7 +225,7 @@ mod tests {
     async fn waiters_wake_at_the_end_and_not_at_renewals() {
         let begin = Instant::now();
         let fence = held_for(seconds(10));
-        let guard = fence.guard().expect("it is held");
+        let guard = fence.guard().expect("the lease is held");
         let renewed = async {
             sleep_until(begin + seconds(9)).await;
             fence.extend_until(begin + seconds(19));
@@ -236,13 +236,13 @@ mod tests {
         assert_eq!(begin.elapsed(), seconds(12), "closed before its time");
         guard.until_lost().await;
         fence.extend_until(begin + seconds(20));
-        fence.guard().expect("it is held").until_lost().await;
+        fence.guard().expect("the lease is held").until_lost().await;
         assert_eq!(begin.elapsed(), seconds(20), "at its deadline");
     }
 
     #[test]
     fn an_open_fence_never_ends() {
-        let guard = Fence::always_open().guard().expect("it is open");
+        let guard = Fence::always_open().guard().expect("the fence is open");
         assert!(guard.is_held());
         assert_eq!(guard.deadline(), None);
         assert!(Fence::closed().guard().is_err());

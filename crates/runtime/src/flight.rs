@@ -1,8 +1,8 @@
-//! Reads that many want at once are made once, and kept for a moment.
+//! Deduplicates concurrent reads, and caches each result briefly.
 //!
-//! For reads of other systems whose budget is small. Failures are told to all who waited for them
-//! and kept for nobody. No task is started: whoever waits drives the read, and if the first of them
-//! is dropped another goes on where it was.
+//! For reads of other systems with a small rate limit. A failure is returned to all waiters
+//! and not cached. No task is started: the waiters drive the read, and if the first of them
+//! is dropped another continues it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 
 type Read<V> = Shared<BoxFuture<'static, Result<V, Arc<Error>>>>;
 
-/// Reads by key. Clones share them.
+/// Shared reads by key. Clones share them.
 #[derive(Clone)]
 pub struct SingleFlight<K, V>(Arc<Inner<K, V>>);
 
@@ -44,7 +44,7 @@ enum State<V> {
 
 enum Lookup<V> {
     Fresh(V),
-    /// The read to wait for, and its number.
+    /// The read in progress, and its number.
     InFlight(u64, Read<V>),
 }
 
@@ -53,7 +53,7 @@ where
     K: Ord + Clone,
     V: Clone + Send + Sync + 'static,
 {
-    /// Keeps each value for `fresh`, and at most `most` of them.
+    /// Caches each value for `fresh`, and at most `most` of them.
     #[must_use]
     pub fn new(fresh: Duration, most: usize) -> Self {
         let reads = Reads {
@@ -67,11 +67,11 @@ where
         }))
     }
 
-    /// The value of `key`: one that is fresh, the one that is being read, or else what `read`
-    /// returns. The deadline and the lane of a read are those of whoever began it.
+    /// The value of `key`: a fresh cached one, the result of the read in progress, or else the result of
+    /// `read`. The deadline and lane of a read are those of the caller that started it.
     ///
     /// # Errors
-    /// What the read returned, to everybody who waited for it.
+    /// The error of the read, for all callers that waited for it.
     pub async fn get<F>(&self, key: &K, read: impl FnOnce() -> F) -> Result<V>
     where
         F: Future<Output = Result<V>> + Send + 'static,
@@ -85,7 +85,7 @@ where
         result.map_err(|error| error.shared_copy())
     }
 
-    /// Forgets what is known of `key`; a read that is under way is not asked again.
+    /// Drops the value of `key`; a read in progress is not repeated.
     pub fn invalidate(&self, key: &K) {
         self.reads(|reads| reads.entries.remove(key));
     }
@@ -105,7 +105,7 @@ where
                 Some((_, State::Cached { value, at })) if now < *at + fresh => {
                     return Lookup::Fresh(value.clone());
                 }
-                // One that nobody waits for any more stopped where it was: its deadline is over.
+                // A read whose waiters were all dropped has stopped: its deadline is over.
                 Some((number, State::InFlight(read))) if is_awaited(read) => {
                     return Lookup::InFlight(number, read.clone());
                 }
@@ -123,7 +123,7 @@ where
         })
     }
 
-    /// Keeps a value, unless a newer read of the key was begun or it was forgotten.
+    /// Caches a value, unless a newer read of the key was started or it was dropped.
     fn complete_read(&self, key: &K, number: u64, result: &Result<V, Arc<Error>>) {
         let at = Instant::now();
         self.reads(|reads| {
@@ -144,7 +144,7 @@ where
         });
     }
 
-    /// Drops what is no longer fresh, and the oldest beyond what may be kept.
+    /// Drops values that are not fresh, and the oldest beyond the limit.
     fn evict(&self, reads: &mut Reads<K, V>, now: Instant) {
         if reads.entries.len() <= self.0.capacity {
             return;
@@ -170,7 +170,7 @@ where
     }
 }
 
-/// Whether somebody besides the table holds the read, or it is done.
+/// Whether a waiter in addition to the table holds the read, or it is done.
 fn is_awaited<V: Clone>(read: &Read<V>) -> bool {
     read.peek().is_some() || read.strong_count() > Some(1)
 }

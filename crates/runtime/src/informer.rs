@@ -1,7 +1,7 @@
-//! Every watch of the process: one per view and scope, however many controllers read it.
+//! All watches of a process: one per view and scope, shared by all controllers that read it.
 //!
-//! Each watch has a task and a backoff of its own, so one that fails costs the others nothing. The
-//! hub starts them and tells how they are; what an event means is for its listeners to say.
+//! Each watch has its own task and backoff, so one that fails does not affect the others. The
+//! hub starts them and reports their state; listeners interpret the events.
 
 mod shared;
 
@@ -31,24 +31,24 @@ struct Inner {
     client: kube::Client,
     telemetry: Telemetry,
     timing: ReflectorTiming,
-    /// In the order they were asked for.
+    /// In the order they were requested.
     informers: Mutex<Vec<Arc<dyn AnyInformer>>>,
 }
 
-/// How a watch is, for people and health checks.
+/// The state of a watch, for people and health checks.
 #[derive(Clone, Debug)]
 pub struct InformerStatus {
     /// The kind.
     pub kind: Arc<str>,
     /// Which objects of it.
     pub scope: Scope,
-    /// How many there are.
+    /// The number of objects.
     pub objects: usize,
-    /// Whether the work waits for it to be complete.
+    /// Whether controllers wait for it to be complete.
     pub required: bool,
     /// How current they are.
     pub freshness: Freshness,
-    /// What went wrong last, if nothing went right since.
+    /// The last error, unless a success followed.
     pub trouble: Option<String>,
 }
 
@@ -58,13 +58,13 @@ trait AnyInformer: Send + Sync {
     fn name(&self) -> String;
     fn state(&self) -> InformerStatus;
     fn watch_freshness(&self) -> Receiver<Freshness>;
-    /// The work of the watch, the first time it is asked for.
+    /// The task of the watch; `None` if it was started before.
     fn start(self: Arc<Self>, inner: &Inner) -> Option<BoxFuture<'static, ()>>;
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl InformerSet {
-    /// A hub without watches, with the usual patience.
+    /// A hub without watches, with default timing.
     #[must_use]
     pub fn new(client: kube::Client, telemetry: Telemetry) -> Self {
         Self::with_timing(client, telemetry, ReflectorTiming::default())
@@ -85,7 +85,7 @@ impl InformerSet {
         }))
     }
 
-    /// The watch of `T` in `scope`, shared by all who ask for the same. It begins with
+    /// The watch of `T` in `scope`, shared by all callers. It begins with
     /// [`Self::start`], and [`Self::ready`] waits for it.
     #[must_use]
     pub fn informer<T: View>(&self, scope: Scope) -> Informer<T> {
@@ -94,8 +94,8 @@ impl InformerSet {
         watch
     }
 
-    /// The same for those who can do without: [`Self::ready`] does not wait for it unless somebody
-    /// else requires it.
+    /// The same for optional inputs: [`Self::ready`] does not wait for it unless another caller
+    /// requires it.
     #[must_use]
     pub fn optional_informer<T: View>(&self, scope: Scope) -> Informer<T> {
         let scope = scope.for_kind::<T::Kind>();
@@ -112,7 +112,7 @@ impl InformerSet {
         Informer(core)
     }
 
-    /// Starts every watch that has not been started. They end when what is returned is dropped.
+    /// Starts every watch that has not been started. They end when the returned handles are dropped.
     #[must_use]
     pub fn start(&self, tasks: &Tasks) -> Vec<TaskHandle<()>> {
         let watches = self.lock().clone();
@@ -126,7 +126,7 @@ impl InformerSet {
     /// Waits until every required cache is complete.
     ///
     /// # Errors
-    /// One was not by `deadline`; the error names it and says why.
+    /// One was not complete by `deadline`; the error contains its name and the reason.
     pub async fn wait_until_synced(&self, deadline: Instant) -> Result<()> {
         let watches = self.lock().clone();
         for watch in watches.iter().filter(|watch| watch.state().required) {
@@ -135,7 +135,7 @@ impl InformerSet {
         Ok(())
     }
 
-    /// How every watch is, in the order they were asked for.
+    /// The state of every watch, in the order they were requested.
     #[must_use]
     pub fn states(&self) -> Vec<InformerStatus> {
         self.lock().iter().map(|watch| watch.state()).collect()
@@ -163,7 +163,7 @@ async fn wait_until_informer_synced(watch: &dyn AnyInformer, deadline: Instant) 
     let why = state
         .trouble
         .as_deref()
-        .unwrap_or("the list takes too long");
-    let what = format!("the {} is not ready: {why}", watch.name());
+        .unwrap_or("the list did not finish in time");
+    let what = format!("{} is not ready: {why}", watch.name());
     Err(Error::new(ErrorClass::Unavailable, what))
 }

@@ -1,6 +1,6 @@
 //! Names of objects: a [`ObjectKey`] inside one kind, an [`ObjectRef`] across kinds.
 //!
-//! Names only: identity over time is the UID, which the cache and the writer compare.
+//! Names only. The identity of an object is its UID, which the cache and the writer compare.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A key together with its kind, as a conflict or a journal line names it.
+/// A key with its kind, as in a conflict or a journal line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectRef {
     /// The kind, such as `ConfigMap`.
     pub kind: Arc<str>,
-    /// Which object of that kind.
+    /// The object of that kind.
     pub key: ObjectKey,
 }
 

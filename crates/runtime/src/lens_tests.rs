@@ -1,4 +1,4 @@
-//! What passes a lens and what does not.
+//! Which events pass a lens.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
@@ -63,7 +63,11 @@ fn deletion_passes_every_predicate() {
         ("/metadata/ownerReferences", owner),
         ("/metadata/uid", json!("another")),
     ] {
-        for lens in [data_predicate(), Predicate::generation_changed(), Predicate::spec_or_metadata_changed()] {
+        for lens in [
+            data_predicate(),
+            Predicate::generation_changed(),
+            Predicate::spec_or_metadata_changed(),
+        ] {
             assert_eq!(
                 lens.evaluate(&set(path, value.clone()), "us"),
                 PredicateResult::Pass,
@@ -85,7 +89,10 @@ fn unreadable_object_passes() {
         error: String::new(),
         last: None,
     };
-    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Pass);
+    assert_eq!(
+        data_predicate().evaluate(&event, "us"),
+        PredicateResult::Pass
+    );
 }
 
 #[test]
@@ -105,6 +112,12 @@ fn a_kind_without_a_generation_is_not_hidden_behind_it() {
 #[test]
 fn write_is_own_only_for_its_manager() {
     let event = changed(|map| map["data"]["read"] = json!("y"), Some("us"));
-    assert_eq!(data_predicate().evaluate(&event, "us"), PredicateResult::Own);
-    assert_eq!(data_predicate().evaluate(&event, "them"), PredicateResult::Pass);
+    assert_eq!(
+        data_predicate().evaluate(&event, "us"),
+        PredicateResult::Own
+    );
+    assert_eq!(
+        data_predicate().evaluate(&event, "them"),
+        PredicateResult::Pass
+    );
 }

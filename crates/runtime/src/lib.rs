@@ -1,4 +1,4 @@
-//! A reconcile runtime on kube-rs that tells one kind of pushback from another. It depends on no
+//! A reconcile runtime on kube-rs that treats conflicts, throttling and noise differently. It depends on no
 //! other crate of its workspace and must stay usable alone.
 //!
 #![doc = include_str!("../README.md")]
@@ -10,32 +10,34 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`engine`] | [`Engine`], [`Controller`], their [`EngineSettings`] and [`ControllerOptions`], and [`ErasedKind`] |
-//! | [`context`] | [`Context`]: what a reconcile is given |
-//! | [`verdict`], [`error`] | [`Action`] and [`Error`]: what it returns |
-//! | [`conditions`], [`events`] | [`Condition`] and [`EventNote`]: what it tells people |
-//! | [`cache`], [`lens`], [`view`], [`watch`], [`key`] | [`Cache`], [`Predicate`], [`View`], [`CallContext`], [`ObjectKey`]: what it reads, and how much of it |
+//! | [`context`] | [`Context`]: the input of a reconcile |
+//! | [`verdict`], [`error`] | [`Action`] and [`Error`]: the result of a reconcile |
+//! | [`conditions`], [`events`] | [`Condition`] and [`EventNote`]: its messages to people |
+//! | [`cache`], [`lens`], [`view`], [`watch`], [`key`] | [`Cache`], [`Predicate`], [`View`], [`CallContext`], [`ObjectKey`]: the objects it reads, and their fields |
 //! | [`budget`], [`flight`] | [`RateLimiter`] and [`SingleFlight`]: calls to other systems, and reads of them that are shared |
 //! | [`fence`], [`lease`] | the right to act, and [`LeaseConfig`] for leader election |
-//! | [`backoff`], [`queue::Config`] | curves and lanes, where the defaults of [`ControllerOptions`] do not fit |
-//! | [`telemetry`], [`admin`], [`journal`] | [`Telemetry`], the endpoints, and what is remembered of each object |
-//! | [`clock`], [`tasks`] | [`Clock`] and [`Tasks`]: where time comes from and where work runs, for tests |
+//! | [`backoff`], [`queue::QueueConfig`] | backoff policies and lanes, where the defaults of [`ControllerOptions`] do not fit |
+//! | [`telemetry`], [`admin`], [`journal`] | [`Telemetry`], the endpoints, and the history of each object |
+//! | [`clock`], [`tasks`] | [`Clock`] and [`Tasks`]: the source of time and the executor of tasks, for tests |
 //!
-//! What the engine uses. Public for tests, benchmarks and the curious; an operator needs none of it.
+//! The parts of the engine. Public for tests and benchmarks; an operator needs none of them.
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`queue`] | which key runs next, beyond its [`Config`](queue::Config), [`Lane`](queue::Lane) and [`RunReason`](queue::Reason) |
+//! | [`queue`] | which key runs next, apart from its [`QueueConfig`](queue::QueueConfig), [`Lane`](queue::Lane) and [`RunReason`](queue::RunReason) |
 //! | [`hub`] | every watch of the process, one per view and scope |
-//! | [`writer`], [`managed`] | writes that are not sent when they would change nothing, and who owns which field |
-//! | [`gate`] | what holds a client to its budget and deadline, beyond [`client`] |
-//! | [`scope`], [`version`] | what a call knows of its run, and resource versions |
+//! | [`writer`], [`managed`] | writes that are skipped if they would change nothing, and the owners of fields |
+//! | [`gate`] | rate limit and deadline of a client, apart from [`client`] |
+//! | [`scope`], [`version`] | the run that a call belongs to, and resource versions |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod action;
 pub mod admin;
 pub mod backoff;
-pub mod ratelimit;
 pub mod cache;
+pub mod call_context;
+pub mod client;
 pub mod clock;
 pub mod conditions;
 pub mod context;
@@ -44,27 +46,26 @@ pub mod error;
 pub mod events;
 pub mod fence;
 pub mod flight;
-pub mod client;
 pub mod informer;
 pub mod journal;
 pub mod key;
 pub mod leadership;
-pub mod predicate;
 pub mod managed_fields;
 pub mod nulls;
+pub mod predicate;
 pub mod queue;
+pub mod ratelimit;
 mod support;
-pub mod call_context;
 pub mod tasks;
 pub mod telemetry;
-pub mod action;
 pub mod version;
 pub mod view;
 pub mod watch;
 pub mod writer;
 
-pub use ratelimit::RateLimiter;
+pub use action::Action;
 pub use cache::{Cache, CacheEvent, Freshness};
+pub use client::client;
 pub use clock::Clock;
 pub use conditions::Condition;
 pub use context::Context;
@@ -72,14 +73,13 @@ pub use engine::{Controller, ControllerOptions, Engine, EngineSettings, Kind, Tr
 pub use error::{Error, ErrorClass, Result};
 pub use events::EventNote;
 pub use flight::SingleFlight;
-pub use client::client;
 pub use informer::{Informer, InformerSet};
 pub use key::{ObjectKey, ObjectRef};
 pub use leadership::LeaseConfig;
 pub use predicate::{Predicate, PredicateResult};
+pub use ratelimit::RateLimiter;
 pub use tasks::Tasks;
 pub use telemetry::Telemetry;
-pub use action::Action;
 pub use view::{MetaRef, MetadataOnly, View, ViewMeta};
 pub use watch::Scope;
 pub use writer::MetadataPatch;

@@ -1,8 +1,8 @@
-//! Who owns which field, as `metadata.managedFields` says it.
+//! The owners of fields, from `metadata.managedFields`.
 //!
-//! The server keeps, for every manager, the set of fields it has an opinion on. From those sets
-//! alone, without the schema of the kind, this module tells a change of ours from a change of
-//! somebody else's. It reads objects and never makes a request.
+//! The server keeps the set of fields of every manager. From those sets
+//! alone, without the schema of the kind, this module distinguishes our own changes from those of other
+//! writers. It reads objects and never makes a request.
 
 mod change;
 mod fields;
@@ -14,14 +14,14 @@ pub use self::fields::FieldSet;
 pub(crate) use self::fields::{FieldStep, ItemKey};
 
 /// The fields that `manager` owns because it applied them, through `subresource` or the object
-/// itself. `None` when it has applied nothing there, or when what is written there is unreadable.
+/// itself. `None` if it has applied nothing there, or if the entry is unreadable.
 #[must_use]
 pub fn owned_fields(object: &Value, manager: &str, subresource: Option<&str>) -> Option<FieldSet> {
     applied_entry(object, manager, subresource)
         .and_then(|entry| FieldSet::parse(entry.get("fieldsV1")?))
 }
 
-/// The entry of what `manager` has applied.
+/// The apply entry of `manager`.
 pub(crate) fn applied_entry<'a>(
     object: &'a Value,
     manager: &str,
@@ -34,19 +34,19 @@ pub(crate) fn applied_entry<'a>(
     })
 }
 
-/// Whether `manager` owns anything of `object` itself, its subresources apart, however it wrote it.
+/// Whether `manager` owns any field of `object` outside its subresources, by any kind of write.
 pub(crate) fn has_fields(object: &Value, manager: &str) -> bool {
     let main = |entry: &Value| entry_text(entry, "subresource").is_empty();
     written_by(object, manager).any(main)
 }
 
-/// The entries of what `manager` has written.
+/// The entries of all writes of `manager`.
 pub(crate) fn written_by<'a>(object: &'a Value, manager: &str) -> impl Iterator<Item = &'a Value> {
     let by = move |entry: &&Value| entry_text(entry, "manager") == manager;
     entries(object).iter().filter(by)
 }
 
-/// Whether `object` carries a finalizer that `manager` has added.
+/// Whether `object` has a finalizer that `manager` has added.
 pub(crate) fn has_finalizer_of(object: &Value, manager: &str) -> bool {
     let names = object["metadata"]["finalizers"].as_array();
     let mut names = names.into_iter().flatten();
@@ -60,7 +60,7 @@ pub(crate) fn has_finalizer_of(object: &Value, manager: &str) -> bool {
     })
 }
 
-/// What every entry but the one of [`applied_entry`] owns, taken together; `None` when one of them
+/// The combined fields of every entry other than that of [`applied_entry`]; `None` if one of them
 /// is unreadable.
 pub(crate) fn owned_by_others(
     object: &Value,
@@ -72,13 +72,13 @@ pub(crate) fn owned_by_others(
     union(entries(object).iter().filter(|entry| !is_applied(entry)))
 }
 
-/// The manager other than `ours` that wrote last: who won, when a write of ours lost.
+/// The manager other than `ours` that wrote last: the winner, if a write of ours lost.
 #[must_use]
 pub fn newest_foreign_manager(object: &Value, ours: &str) -> Option<String> {
     entries(object)
         .iter()
         .filter(|entry| entry_text(entry, "manager") != ours)
-        // Times are whole seconds in one format, so they compare as text; of equals the last wins.
+        // Times are whole seconds in one format, so they compare as text; of equal times the last wins.
         .max_by_key(|entry| entry_text(entry, "time"))
         .map(|entry| entry_text(entry, "manager").to_owned())
 }
@@ -121,12 +121,12 @@ mod tests {
     fn newest_foreign_entry_wins() {
         let object = json!({"metadata": {"managedFields": [
             entry("kubectl", "2026-01-01T00:00:05Z"),
-            entry("rival", "2026-01-01T00:00:07Z"),
+            entry("other", "2026-01-01T00:00:07Z"),
             entry("ours", "2026-01-01T00:00:09Z"),
         ]}});
         assert_eq!(
             newest_foreign_manager(&object, "ours").as_deref(),
-            Some("rival")
+            Some("other")
         );
         assert_eq!(newest_foreign_manager(&json!({}), "ours"), None);
     }
@@ -143,7 +143,10 @@ mod tests {
             ],
         }});
         assert!(has_finalizer_of(&object, "ours"));
-        assert!(!has_finalizer_of(&object, "late"), "it is released");
+        assert!(
+            !has_finalizer_of(&object, "late"),
+            "the finalizer was removed"
+        );
         assert!(!has_finalizer_of(&object, "others"));
     }
 

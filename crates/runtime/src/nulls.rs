@@ -1,6 +1,6 @@
-//! `null` where nothing is set. Servers written in Go write it for an empty list or map of some built-in
-//! kinds (an EndpointSlice without endpoints, a Role without rules), and read it as a field that is left out.
-//! So does everything here, whatever type the field has.
+//! `null` for unset fields. Servers written in Go write it for an empty list or map of some built-in
+//! kinds (an EndpointSlice without endpoints, a Role without rules), and read it as a missing field.
+//! This module does the same for fields of any type.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -8,13 +8,15 @@ use serde_json::Value;
 /// Reads a part of an object.
 ///
 /// # Errors
-/// It does not fit, also without its nulls.
+/// It does not fit, even without its nulls.
 pub fn read<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Error> {
     T::deserialize(object).or_else(|_| serde_json::from_value(without_nulls(object.clone())))
 }
 
-/// The same from text, for one that was found not to fit.
-pub(crate) fn read_without_nulls<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error> {
+/// The same from text that did not fit at first.
+pub(crate) fn read_without_nulls<T: DeserializeOwned>(
+    bytes: &[u8],
+) -> Result<T, serde_json::Error> {
     serde_json::from_value(without_nulls(serde_json::from_slice(bytes)?))
 }
 
@@ -34,7 +36,7 @@ fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// What `object` becomes when one of its lists or maps is null, with the path to it: for a test that a view
+/// Copies of `object` in which one list or map is null, with the path to it: for tests that a view
 /// reads each of them.
 #[must_use]
 pub fn null_variants(object: &Value) -> Vec<(String, Value)> {
@@ -61,7 +63,7 @@ fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
         }
         _ => return,
     }
-    // Without a name an object is none, and an item of a list is not left out.
+    // An object without a name is invalid, and an item of a list cannot be left out.
     let whole = path.is_empty() || path == "/metadata";
     let item = path
         .rsplit('/')
@@ -103,9 +105,12 @@ mod tests {
     fn a_null_of_any_type_at_any_depth_is_a_field_that_is_left_out() {
         let nulls = json!({ "list": null, "map": null, "text": null, "number": null,
             "flag": null, "more": null });
-        assert_eq!(read::<Deep>(&nulls).expect("it fits"), Deep::default());
+        assert_eq!(
+            read::<Deep>(&nulls).expect("the value can be read"),
+            Deep::default()
+        );
         let deep = json!({ "list": [{ "list": [nulls], "map": { "a": null, "b": ["c"] } }] });
-        let deep: Deep = read(&deep).expect("it fits");
+        let deep: Deep = read(&deep).expect("the value can be read");
         assert_eq!(deep.list[0].list, [Deep::default()]);
         assert_eq!(deep.list[0].map.len(), 1);
     }

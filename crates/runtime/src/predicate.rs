@@ -1,6 +1,6 @@
-//! What a controller reads of a kind. A change of anything else is noise.
+//! The fields of a kind that a controller reads. Changes of other fields cause no run.
 //!
-//! A lens decides on one event alone and keeps no state. In doubt a change passes.
+//! A lens decides on each event separately and keeps no state. In doubt a change passes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ pub struct Predicate<T>(Arc<SameFn<T>>);
 
 type SameFn<T> = dyn Fn(&T, &T) -> bool + Send + Sync;
 
-/// What a lens makes of an event.
+/// The result of a lens for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PredicateResult {
-    /// Something that is read changed, or may have.
+    /// A field that is read changed, or may have.
     Pass,
-    /// Nothing that is read changed.
+    /// No field that is read changed.
     Unchanged,
-    /// This process wrote it.
+    /// This process wrote the change.
     Own,
 }
 
 impl<T: View> Predicate<T> {
-    /// Sees what raises the generation: the spec. Kinds without a generation (Node, ConfigMap) pass
-    /// whole, since for them it says nothing.
+    /// Passes changes of the generation, which means of the spec. Kinds without a generation (Node, ConfigMap)
+    /// pass all changes.
     #[must_use]
     pub fn generation_changed() -> Self {
         Self::unless_same(|old, new| {
@@ -35,27 +35,27 @@ impl<T: View> Predicate<T> {
         })
     }
 
-    /// Sees what `read` returns of an object.
+    /// Passes changes of the value that `read` returns.
     #[must_use]
     pub fn changed_by<P: PartialEq>(read: impl Fn(&T) -> P + Send + Sync + 'static) -> Self {
         Self::unless_same(move |old, new| read(old) == read(new))
     }
 
-    /// Sees a difference wherever `same` says there is one; it need not copy what it compares.
+    /// Passes events for which `same` returns false; unlike [`Self::fields`] it need not copy values.
     #[must_use]
     pub fn unless_same(same: impl Fn(&T, &T) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(same))
     }
 
-    /// Sees everything.
+    /// Passes all events.
     #[must_use]
     pub fn always() -> Self {
         Self::unless_same(|_, _| false)
     }
 
-    /// What to make of `event`. Deletions, and changes of `deletionTimestamp`, finalizers and
-    /// owners pass any lens, unless `manager` made them: what one controller of a process writes is
-    /// news to the others.
+    /// The result for `event`. Deletions, and changes of `deletionTimestamp`, finalizers and
+    /// owners pass any lens, unless `manager` made them: changes by one controller of a process must
+    /// reach the others.
     #[must_use]
     pub fn evaluate(&self, event: &CacheEvent<T>, manager: &str) -> PredicateResult {
         match event {
@@ -79,7 +79,7 @@ fn same_lifecycle<T: View>(old: &T, new: &T) -> bool {
 }
 
 impl<K: kube::Resource<DynamicType = ()> + View> Predicate<K> {
-    /// Sees what people say with an object: its spec, its labels and its annotations.
+    /// Passes changes of what users set: spec, labels and annotations.
     #[must_use]
     pub fn spec_or_metadata_changed() -> Self {
         Self::unless_same(|old, new| {

@@ -1,6 +1,6 @@
-//! A map of bounded size that forgets what was quiet for longest.
+//! A map of bounded size that drops the entry that was not used for the longest time.
 //!
-//! Ordered throughout: what is forgotten depends on the order of touches alone.
+//! Fully ordered: the dropped entry depends only on the order of uses.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
         }
     }
 
-    /// The value of `key`, made if there is none, and now the most recent of all.
+    /// The value of `key`, created if missing, and marked as the most recent.
     pub(crate) fn get_or_insert(&mut self, key: &K, make: impl FnOnce() -> V) -> &mut V {
         if !self.by_key.contains_key(key) && self.by_key.len() >= self.capacity {
             self.pop_oldest();
@@ -41,7 +41,7 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
         value
     }
 
-    /// The value of `key`, if there is one, and now the most recent of all.
+    /// The value of `key`, if there is one, marked as the most recent.
     pub(crate) fn get_refresh(&mut self, key: &K) -> Option<&mut V> {
         let (touched, value) = self.by_key.get_mut(key)?;
         self.clock += 1;
@@ -51,18 +51,18 @@ impl<K: Clone + Ord, V> LruMap<K, V> {
         Some(value)
     }
 
-    /// The value of `key`, which stays as quiet as it was.
+    /// The value of `key`, without marking it as used.
     pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.by_key.get(key).map(|(_, value)| value)
     }
 
-    /// The key that was quiet for longest.
+    /// The least recently used key.
     pub(crate) fn oldest(&self) -> Option<(&K, &V)> {
         let (_, key) = self.by_time.first_key_value()?;
         Some((key, self.get(key)?))
     }
 
-    /// Forgets the key that was quiet for longest.
+    /// Drops the least recently used key.
     pub(crate) fn pop_oldest(&mut self) -> Option<(K, V)> {
         let (_, key) = self.by_time.pop_first()?;
         let (_, value) = self.by_key.remove(&key)?;

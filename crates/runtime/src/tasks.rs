@@ -1,4 +1,4 @@
-//! The tasks of an engine: each has a name and an owner, ends with it, and is missed when it dies.
+//! The tasks of an engine: each has a name and an owner, ends with its owner, and is reported when it fails.
 //!
 //! Where tasks run is a parameter: on the runtime in production, under a simulated process in a test
 //! that freezes or crashes it. Nothing in this crate may spawn in any other way.
@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 type Spawn = dyn Fn(BoxFuture<'static, ()>) + Send + Sync;
 
-/// Starts tasks and remembers which of them ended although nobody asked them to. Clones share both.
+/// Starts tasks and records those that ended without being stopped. Clones share both.
 #[derive(Clone)]
 pub struct Tasks {
     spawn: Arc<Spawn>,
@@ -25,13 +25,13 @@ impl Tasks {
     #[must_use]
     #[allow(
         clippy::disallowed_methods,
-        reason = "the one place that spawns; the handle that is returned owns the task"
+        reason = "the only place that spawns; the returned handle owns the task"
     )]
     pub fn on_runtime() -> Self {
         Self::with_spawner(|task| drop(tokio::spawn(task)))
     }
 
-    /// Tasks wherever `spawn` puts them.
+    /// Tasks that `spawn` starts.
     #[must_use]
     pub fn with_spawner(spawn: impl Fn(BoxFuture<'static, ()>) + Send + Sync + 'static) -> Self {
         Self {
@@ -49,14 +49,14 @@ impl Tasks {
         let (work, abort) = abortable(AssertUnwindSafe(work).catch_unwind());
         (self.spawn)(Box::pin(async move {
             if let Ok(Ok(value)) = work.await {
-                // Nobody may be waiting for it any more.
+                // The receiver may have been dropped.
                 drop(send.send(value));
             }
         }));
         TaskHandle { abort, done }
     }
 
-    /// Starts `work`, which is meant to go on for ever: that it ended is a failed health check.
+    /// Starts `work`, which must never end: its end is a failed health check.
     pub fn spawn_forever(
         &self,
         name: &str,
@@ -71,7 +71,7 @@ impl Tasks {
         })
     }
 
-    /// Starts `work`, which ends when it is asked to: that it panicked is a failed health check.
+    /// Starts `work`, which may end: only a panic is a failed health check.
     pub fn spawn_critical(
         &self,
         name: &str,
@@ -92,7 +92,7 @@ impl Tasks {
         dead.unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
-    /// The tasks that ended although they were meant to go on.
+    /// The tasks that ended although they must not.
     #[must_use]
     pub fn failed_tasks(&self) -> Vec<String> {
         let dead = self.failed.lock();
@@ -116,12 +116,12 @@ pub struct TaskHandle<T> {
 }
 
 impl<T> TaskHandle<T> {
-    /// Waits for it to end; `None` if it panicked or was ended.
+    /// Waits for it to end; `None` if it panicked or was aborted.
     pub async fn join(mut self) -> Option<T> {
         self.wait().await
     }
 
-    /// The same without giving it up. Cancel-safe; to be asked no more once it has answered.
+    /// The same by reference. Cancel-safe; must not be called again after it has returned.
     pub async fn wait(&mut self) -> Option<T> {
         (&mut self.done).await.ok()
     }

@@ -1,26 +1,26 @@
-//! Resource versions: comparable integers within one resource type, opaque where a server is odd.
+//! Resource versions: comparable integers within one resource type, or opaque texts from unusual servers.
 
 use std::fmt;
 
 /// A `metadata.resourceVersion`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ResourceVersion {
-    /// What Kubernetes serves since 1.35 by promise and always did in fact.
+    /// Kubernetes guarantees this since 1.35 and has always behaved so.
     Number(u64),
-    /// From an aggregated API that does otherwise: good for equality only.
+    /// From an aggregated API that behaves differently: usable for equality only.
     Opaque(Box<str>),
 }
 
 impl ResourceVersion {
-    /// Reads a version as the server wrote it.
+    /// Parses a version as sent by the server.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         text.parse()
             .map_or_else(|_| Self::Opaque(text.into()), Self::Number)
     }
 
-    /// Whether a view at this version includes the write that made `other`. Unknown between opaque
-    /// versions that differ: `None`, and the caller falls back to a timer.
+    /// Whether a state at this version includes the write that made `other`. `None` between different opaque
+    /// versions: the caller then uses a timer.
     #[must_use]
     pub fn includes(&self, other: &Self) -> Option<bool> {
         match (self, other) {

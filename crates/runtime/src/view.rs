@@ -1,8 +1,8 @@
-//! What a cache holds of an object: all of it, or the few fields a controller reads.
+//! The part of an object that a cache holds: all of it, or the few fields a controller reads.
 //!
-//! A view is an ordinary struct that derives `Deserialize` and names those fields. What it does not
-//! name is skipped while the bytes are read, so it costs neither memory nor much time, and a
-//! controller cannot come to depend on a field its lens does not see.
+//! A view is an ordinary struct that derives `Deserialize` and has those fields. Other fields
+//! are skipped while the bytes are parsed, so they cost neither memory nor much time, and a
+//! controller cannot depend on a field its lens does not compare.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -50,8 +50,8 @@ pub trait View: DeserializeOwned + Send + Sync + 'static {
     /// The part of the metadata that the runtime itself needs.
     fn meta(&self) -> MetaRef<'_>;
 
-    /// Whether the server is asked for metadata only, because the view reads nothing else. Other
-    /// fields then never cross the wire.
+    /// Whether only metadata is requested from the server, because the view reads nothing else. Other
+    /// fields are then never sent.
     #[must_use]
     fn metadata_only() -> bool {
         false
@@ -79,22 +79,22 @@ where
     }
 }
 
-/// The metadata the runtime reads of every object, borrowed.
+/// The metadata that the runtime reads of every object, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MetaRef<'a> {
     /// The namespace; `None` for cluster-scoped kinds.
     pub namespace: Option<&'a str>,
     /// The name.
     pub name: &'a str,
-    /// Which of the objects that ever had this name it is.
+    /// The UID, which distinguishes it from other objects that had this name.
     pub uid: &'a str,
     /// The resource version.
     pub version: &'a str,
     /// The generation, for kinds that have one.
     pub generation: Option<i64>,
-    /// Whether a deletion has been asked for.
+    /// Whether its deletion was requested.
     pub deleting: bool,
-    /// Who still has to let go before it is deleted.
+    /// The finalizers that must be removed before it is deleted.
     pub finalizers: &'a [String],
     /// Its owners.
     pub owners: &'a [OwnerReference],
@@ -122,7 +122,7 @@ impl MetaRef<'_> {
     }
 }
 
-/// The metadata of a view: what the runtime needs, and the labels if `L` reads them.
+/// The metadata of a view: the fields the runtime needs, and the labels if `L` reads them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ViewMeta<L = IgnoredField> {
@@ -141,12 +141,12 @@ pub struct ViewMeta<L = IgnoredField> {
     finalizers: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     owner_references: Vec<OwnerReference>,
-    /// The labels, as far as `L` names them.
+    /// The labels that `L` names.
     #[serde(default)]
     pub labels: L,
 }
 
-/// Stands for fields that are skipped, whatever they hold.
+/// Skips a field of any value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct IgnoredField;
 
@@ -157,7 +157,7 @@ impl<'de> Deserialize<'de> for IgnoredField {
 }
 
 impl<L> ViewMeta<L> {
-    /// What the runtime reads.
+    /// The fields that the runtime reads.
     #[must_use]
     pub fn as_ref(&self) -> MetaRef<'_> {
         MetaRef {
@@ -173,16 +173,16 @@ impl<L> ViewMeta<L> {
     }
 }
 
-/// The metadata of an object of kind `K` and nothing else; `L` says which labels are kept.
+/// The metadata of an object of kind `K` and nothing else; `L` determines which labels are kept.
 ///
-/// The server is asked for `PartialObjectMetadata`, so the rest is not even sent.
+/// The runtime requests `PartialObjectMetadata`, so other fields are not even sent.
 #[derive(Serialize, Deserialize)]
 #[serde(bound(
     serialize = "L: Serialize",
     deserialize = "L: Default + Deserialize<'de>"
 ))]
 pub struct MetadataOnly<K, L = IgnoredField> {
-    /// What is kept of the metadata.
+    /// The kept metadata.
     pub metadata: ViewMeta<L>,
     #[serde(skip)]
     kind: PhantomData<fn() -> K>,
@@ -204,7 +204,7 @@ where
     }
 }
 
-// Derived, these would ask the same of the kind, which is only a name here.
+// A derive would require the same traits of the kind, which is only a name here.
 impl<K, L: Clone> Clone for MetadataOnly<K, L> {
     fn clone(&self) -> Self {
         Self {

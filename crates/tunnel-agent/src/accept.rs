@@ -1,11 +1,11 @@
-//! One connection of a gateway, from handshake to close: no stream is taken from a peer that is not
-//! listed when it comes, nor for long after it is listed no more.
+//! One connection of a gateway, from handshake to close. Streams are accepted only while the peer is listed,
+//! and for a limited time after it was removed from the list.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_api::wire::{RELEASED, UNLISTED};
+use aplomb_api::wire::{CLOSE_NOT_ALLOWED, CLOSE_RELEASED};
 use iroh::EndpointId;
 use iroh::endpoint::{Connection, Incoming, VarInt};
 use tokio::sync::{Semaphore, watch};
@@ -13,65 +13,68 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::answer::StreamHandler;
+use crate::stream_handler::StreamHandler;
 
-/// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a peer may wait to be listed: a gateway that has just started is sometimes here before
-/// the news of it. One that never will be cannot come again and again without a pause either.
-const GRACE: Duration = Duration::from_secs(1);
-/// How many may wait at once; further ones are sent away at once.
-pub(crate) const WAITING: usize = 32;
+/// Timeout of a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long an unlisted peer may wait to be listed, because a new gateway may connect before its listing
+/// arrives. The delay also slows down peers that are never listed.
+const LISTING_GRACE: Duration = Duration::from_secs(1);
+/// Maximum peers waiting to be listed; further ones are rejected at once.
+pub(crate) const MAX_WAITING: usize = 32;
 
-/// How long a gateway that is listed no more keeps the connection it has. One that stops takes itself off the
-/// list first and ends the requests that are under way then, for which it has 30 s.
-pub const PARTING: Duration = Duration::from_secs(40);
+/// How long a gateway that was removed from the list keeps its connection. A gateway that shuts down removes
+/// itself first and then finishes its requests, which may take 30 s.
+pub const UNLISTED_GRACE: Duration = Duration::from_secs(40);
 
 /// The gateways that an agent accepts.
 pub type AllowedGateways = Arc<BTreeSet<EndpointId>>;
 
-/// The ids of a list; what is none is left out, and so accepted by nobody.
+/// Parses a list of ids. Invalid ids are skipped, so that no peer can match them.
 #[must_use]
-pub fn listed(ids: &[String]) -> AllowedGateways {
+pub fn allowed_gateways(ids: &[String]) -> AllowedGateways {
     Arc::new(ids.iter().filter_map(|id| id.parse().ok()).collect())
 }
 
-/// What a connection needs.
+/// The context of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionContext {
-    pub(crate) answers: Arc<StreamHandler>,
-    pub(crate) listed: watch::Receiver<AllowedGateways>,
-    /// How long a gateway that is listed no more keeps the connection it has.
-    pub(crate) parting: Duration,
+    pub(crate) stream_handler: Arc<StreamHandler>,
+    pub(crate) allowed_gateways: watch::Receiver<AllowedGateways>,
+    /// How long a gateway that was removed from the list keeps its connection.
+    pub(crate) unlisted_grace: Duration,
     pub(crate) released: CancellationToken,
-    /// A seat for each that waits to be listed.
-    pub(crate) waiting: Arc<Semaphore>,
+    /// A permit for each peer that waits to be listed.
+    pub(crate) waiting_slots: Arc<Semaphore>,
 }
 
 impl ConnectionContext {
     /// Serves a connection until it closes.
-    pub(crate) async fn host(self, incoming: Incoming) {
-        let connection = match timeout(HANDSHAKE, incoming).await {
+    pub(crate) async fn serve_incoming(self, incoming: Incoming) {
+        let connection = match timeout(HANDSHAKE_TIMEOUT, incoming).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return tracing::debug!(%error, "Handshake failed"),
-            Err(_) => return tracing::debug!("Handshake took too long"),
+            Err(_) => return tracing::debug!("Handshake timed out"),
         };
-        match self.admits(&connection).await {
-            true => self.serve(&connection).await,
-            false => unlisted(&connection),
+        match self.is_allowed(&connection).await {
+            true => self.serve_connection(&connection).await,
+            false => close_unlisted(&connection),
         }
     }
 
-    /// Whether the peer is listed, now or in a moment.
-    async fn admits(&self, connection: &Connection) -> bool {
-        let (gateway, mut listed) = (connection.remote_id(), self.listed.clone());
+    /// Whether the peer is listed, now or within the grace period.
+    async fn is_allowed(&self, connection: &Connection) -> bool {
+        let (gateway, mut listed) = (connection.remote_id(), self.allowed_gateways.clone());
         if listed.borrow().contains(&gateway) {
             return true;
         }
-        let Ok(_seat) = self.waiting.try_acquire() else {
+        let Ok(_seat) = self.waiting_slots.try_acquire() else {
             return false;
         };
-        let soon = timeout(GRACE, listed.wait_for(|listed| listed.contains(&gateway)));
+        let soon = timeout(
+            LISTING_GRACE,
+            listed.wait_for(|listed| listed.contains(&gateway)),
+        );
         tokio::select! {
             biased;
             admitted = soon => matches!(admitted, Ok(Ok(_))),
@@ -80,30 +83,30 @@ impl ConnectionContext {
         }
     }
 
-    async fn serve(mut self, connection: &Connection) {
+    async fn serve_connection(mut self, connection: &Connection) {
         let gateway = connection.remote_id();
         let mut streams = JoinSet::new();
-        // When it has to go, once it is listed no more.
+        // The deadline of a peer that was removed from the list.
         let mut until = None;
         loop {
-            until = match self.listed.borrow_and_update().contains(&gateway) {
+            until = match self.allowed_gateways.borrow_and_update().contains(&gateway) {
                 true => None,
-                false => until.or_else(|| Some(Instant::now() + self.parting)),
+                false => until.or_else(|| Some(Instant::now() + self.unlisted_grace)),
             };
             tokio::select! {
                 biased;
-                () = reached(until) => return unlisted(connection),
+                () = wait_until(until) => return close_unlisted(connection),
                 () = self.released.cancelled() => {
-                    return connection.close(VarInt::from_u32(RELEASED), b"released");
+                    return connection.close(VarInt::from_u32(CLOSE_RELEASED), b"released");
                 }
-                changed = self.listed.changed() => if changed.is_err() {
-                    return connection.close(VarInt::from_u32(RELEASED), b"released");
+                changed = self.allowed_gateways.changed() => if changed.is_err() {
+                    return connection.close(VarInt::from_u32(CLOSE_RELEASED), b"released");
                 },
                 Some(_) = streams.join_next() => {}
                 stream = connection.accept_bi() => match stream {
                     Ok((send, recv)) => {
-                        let answers = self.answers.clone();
-                        streams.spawn(async move { answers.serve(gateway, send, recv).await });
+                        let answers = self.stream_handler.clone();
+                        streams.spawn(async move { answers.serve_stream(gateway, send, recv).await });
                     }
                     Err(error) => return tracing::debug!(%gateway, %error, "Connection ended"),
                 },
@@ -112,14 +115,14 @@ impl ConnectionContext {
     }
 }
 
-async fn reached(until: Option<Instant>) {
+async fn wait_until(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
         None => std::future::pending().await,
     }
 }
 
-fn unlisted(connection: &Connection) {
-    tracing::warn!(peer = %connection.remote_id(), "Peer is not listed as a gateway");
-    connection.close(VarInt::from_u32(UNLISTED), b"not listed");
+fn close_unlisted(connection: &Connection) {
+    tracing::warn!(peer = %connection.remote_id(), "Rejected peer that is not a listed gateway");
+    connection.close(VarInt::from_u32(CLOSE_NOT_ALLOWED), b"not listed");
 }

@@ -1,4 +1,4 @@
-//! All of an agent together: registers, listens, beats, tells what happens, and goes on purpose.
+//! The whole agent: registers, listens, renews its lease, reports events, and shuts down gracefully.
 
 mod running;
 
@@ -19,42 +19,41 @@ use crate::serve::NetworkConfig;
 use crate::target::ExposedTarget;
 use crate::tls::OriginTlsSettings;
 
-/// The first and the longest wait while the API server is away at the start, and for how long it is
-/// waited for.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one call at the start may take.
-const CALL: Duration = Duration::from_secs(10);
+/// Initial and maximum delay between retries while the API server is unavailable at startup.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+const REGISTER_TIMEOUT: Duration = Duration::from_secs(60);
+/// Timeout of one call at startup.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What an agent is told.
+/// Settings of an agent.
 #[derive(Debug)]
 pub struct AgentSettings {
-    /// Who it is.
+    /// Its key.
     pub key: AgentKey,
     /// Its Connector.
     pub connector: DesiredConnector,
-    /// Its HTTPProxy; without one it serves those that others make.
+    /// Its HTTPProxy; without one it serves existing ones.
     pub proxy: Option<DesiredHttpProxy>,
-    /// What may be dialled.
+    /// The targets it exposes.
     pub expose: Vec<ExposedTarget>,
-    /// Where it listens.
+    /// Its network configuration.
     pub network: NetworkConfig,
-    /// Whom it trusts as an https origin.
-    pub origin: OriginTlsSettings,
-    /// What it calls its version.
+    /// TLS settings for https origins.
+    pub origin_tls: OriginTlsSettings,
+    /// The version it reports.
     pub version: String,
-    /// What it calls the machine.
+    /// The device name it reports.
     pub device: Option<String>,
-    /// Delete HTTPProxy and Connector at the end, instead of leaving them for the next start.
+    /// Delete the HTTPProxy and the Connector on exit instead of keeping them for the next start.
     pub delete_on_exit: bool,
-    /// What is written as the time of heartbeats.
+    /// Clock for the time of heartbeats.
     pub clock: Clock,
 }
 
-/// Runs an agent until `shutdown`, and releases its lease whatever ended it.
+/// Runs an agent until `shutdown`, and releases its lease however it ended.
 ///
 /// # Errors
-/// It could not start, somebody took its name, or its objects were deleted.
+/// It could not start, another agent took its name, or its objects were deleted.
 pub async fn run(
     client: Client,
     settings: AgentSettings,
@@ -71,59 +70,59 @@ pub async fn run(
     let ended = tokio::select! {
         biased;
         () = &mut shutdown => Ok(()),
-        error = agent.watch() => Err(error),
+        error = agent.run() => Err(error),
     };
-    agent.end(ended.as_ref().err()).await;
+    agent.shut_down(ended.as_ref().err()).await;
     ended
 }
 
-/// The objects as they were when the agent began.
+/// The objects at registration.
 struct Registered {
     connector: Connector,
     proxy: Option<HttpProxy>,
 }
 
-/// Registers both objects; while the API server is away, again.
+/// Registers both objects, and retries while the API server is unavailable.
 async fn register(
     client: &Client,
     settings: &AgentSettings,
     events: &mpsc::UnboundedSender<AgentEvent>,
 ) -> Result<Registered> {
-    let (mut wait, mut said) = (RETRY.0, String::new());
+    let (mut wait, mut said) = (RETRY_DELAYS.0, String::new());
     let tried = async {
         loop {
-            let trouble = match timeout(CALL, register_once(client, settings)).await {
+            let trouble = match timeout(CALL_TIMEOUT, register_once(client, settings)).await {
                 Ok(Err(error)) if error.is_transient() => error.to_string(),
                 Ok(outcome) => return outcome,
-                Err(_) => "the API server does not answer".to_owned(),
+                Err(_) => "the API server does not respond".to_owned(),
             };
             if said != trouble {
-                told(events, &trouble);
+                report_unavailable(events, &trouble);
                 said = trouble;
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY.1);
+            wait = (wait * 2).min(RETRY_DELAYS.1);
         }
     };
-    let gone = "the API server did not answer in a minute: check --kubeconfig and the network";
-    let tried = timeout(PATIENCE, tried).await;
-    tried.unwrap_or_else(|_| Err(Error::Setting(gone.to_owned())))
+    let gone = "the API server did not respond for a minute: check --kubeconfig and the network";
+    let tried = timeout(REGISTER_TIMEOUT, tried).await;
+    tried.unwrap_or_else(|_| Err(Error::InvalidSetting(gone.to_owned())))
 }
 
-fn told(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
+fn report_unavailable(events: &mpsc::UnboundedSender<AgentEvent>, message: &str) {
     let event = AgentEvent::NotReady {
         reason: "APIServerUnavailable".to_owned(),
         message: message.to_owned(),
     };
-    // Nobody may be listening any more.
+    // The receiver may be dropped.
     drop(events.send(event));
 }
 
 async fn register_once(client: &Client, settings: &AgentSettings) -> Result<Registered> {
     let wish = &settings.connector;
-    let connector = register::connector(client, wish, &settings.key.id()).await?;
+    let connector = register::register_connector(client, wish, &settings.key.id()).await?;
     let proxy = match &settings.proxy {
-        Some(proxy) => Some(register::proxy(client, wish, proxy).await?),
+        Some(proxy) => Some(register::register_proxy(client, wish, proxy).await?),
         None => None,
     };
     Ok(Registered { connector, proxy })

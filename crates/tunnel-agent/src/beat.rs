@@ -1,5 +1,5 @@
-//! The heart inside an agent: started with the Connector's lease, started anew when that changes,
-//! and heard.
+//! Runs the lease renewal of an agent: started with the Connector's lease duration, and restarted when that
+//! changes.
 
 use std::time::Duration;
 
@@ -12,26 +12,26 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::AgentSettings;
 use crate::event::AgentEvent;
-use crate::heart::{LeaseRenewer, LeaseSettings, RenewalResult};
+use crate::lease::{LeaseRenewer, LeaseSettings, RenewalResult};
 
-/// How long a Connector's heartbeats hold.
-pub(crate) fn lease(connector: &Connector) -> Duration {
+/// The lease duration that a Connector requests.
+pub(crate) fn lease_duration(connector: &Connector) -> Duration {
     let seconds = u64::try_from(connector.spec.lease_duration_seconds).unwrap_or_default();
     Duration::from_secs(seconds.max(1))
 }
 
-/// A running heart.
+/// A running lease renewal.
 pub(crate) struct LeaseTask {
     client: Client,
     settings: LeaseSettings,
-    pulse: watch::Receiver<RenewalResult>,
+    renewal: watch::Receiver<RenewalResult>,
     stop: CancellationToken,
     task: TaskHandle<bool>,
-    lost: bool,
+    heartbeat_lost: bool,
 }
 
 impl LeaseTask {
-    pub(crate) fn start(
+    pub(crate) fn spawn(
         client: Client,
         settings: &AgentSettings,
         connector: &Connector,
@@ -43,60 +43,64 @@ impl LeaseTask {
             connector: settings.connector.name.clone(),
             uid: connector.uid().unwrap_or_default(),
             session: session.to_owned(),
-            lease: lease(connector),
+            lease: lease_duration(connector),
             clock: settings.clock.clone(),
-            seed: seed(session),
-            pulse: told,
+            seed: jitter_seed(session),
+            renewal: told,
         };
         let stop = CancellationToken::new();
         Self {
-            task: spawn(&client, &settings, &stop),
+            task: spawn_renewer(&client, &settings, &stop),
             client,
             settings,
-            pulse,
+            renewal: pulse,
             stop,
-            lost: false,
+            heartbeat_lost: false,
         }
     }
 
-    /// Takes up another length of the lease.
-    pub(crate) fn follow(&mut self, lease: Duration) {
+    /// Switches to another lease duration.
+    pub(crate) fn set_lease_duration(&mut self, lease: Duration) {
         if lease != self.settings.lease {
             self.settings.lease = lease;
-            // The old task ends with its handle, without giving the lease up.
-            self.task = spawn(&self.client, &self.settings, &self.stop);
+            // The old task is dropped with its handle, without releasing the lease.
+            self.task = spawn_renewer(&self.client, &self.settings, &self.stop);
         }
     }
 
-    /// Waits for something to tell.
-    pub(crate) async fn changed(&mut self) -> AgentEvent {
+    /// Waits for an event to report.
+    pub(crate) async fn next_event(&mut self) -> AgentEvent {
         loop {
-            if self.pulse.changed().await.is_err() {
+            if self.renewal.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
-            let pulse = self.pulse.borrow_and_update().clone();
+            let pulse = self.renewal.borrow_and_update().clone();
             match pulse {
-                RenewalResult::Failing(message) => {
-                    self.lost = true;
+                RenewalResult::Failed(message) => {
+                    self.heartbeat_lost = true;
                     return AgentEvent::HeartbeatLost { message };
                 }
-                RenewalResult::Beating if self.lost => {
-                    self.lost = false;
+                RenewalResult::Renewed if self.heartbeat_lost => {
+                    self.heartbeat_lost = false;
                     return AgentEvent::HeartbeatRecovered;
                 }
-                RenewalResult::Beating | RenewalResult::Unknown => {}
+                RenewalResult::Renewed | RenewalResult::Unknown => {}
             }
         }
     }
 
-    /// Gives the lease up; whether that was heard.
+    /// Releases the lease; returns whether that succeeded.
     pub(crate) async fn release(self) -> bool {
         self.stop.cancel();
         self.task.join().await.unwrap_or(false)
     }
 }
 
-fn spawn(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) -> TaskHandle<bool> {
+fn spawn_renewer(
+    client: &Client,
+    settings: &LeaseSettings,
+    stop: &CancellationToken,
+) -> TaskHandle<bool> {
     let shutdown = stop.clone().cancelled_owned();
     Tasks::on_runtime().spawn(LeaseRenewer::run(
         client.clone(),
@@ -105,8 +109,8 @@ fn spawn(client: &Client, settings: &LeaseSettings, stop: &CancellationToken) ->
     ))
 }
 
-/// Agents that start together do not beat together.
-fn seed(session: &str) -> u64 {
+/// Spreads the renewals of agents that start together.
+fn jitter_seed(session: &str) -> u64 {
     let digits = session.get(..16).unwrap_or_default();
     u64::from_str_radix(digits, 16).unwrap_or_default()
 }

@@ -1,36 +1,36 @@
-//! Why an agent cannot start or go on. Each text says what to do; none has a secret in it.
+//! Errors of an agent. Each message states what to do; none contains a secret.
 
 use std::path::PathBuf;
 
-/// The result of most of this crate.
+/// The result type of most of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an agent cannot start or go on.
+/// Why an agent cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file of the key cannot be used.
+    /// The key file cannot be used.
     #[error("key file {}: {problem}", file.display())]
     Key {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The problem and its fix.
         problem: String,
     },
-    /// Something else has the name that was asked for.
+    /// The requested name is in use.
     #[error("{0}")]
-    Taken(String),
-    /// A setting cannot work.
+    NameTaken(String),
+    /// A setting is invalid.
     #[error("{0}")]
-    Setting(String),
-    /// The API server refuses: the agent lacks a right, or a kind is not installed.
+    InvalidSetting(String),
+    /// The API server denied a request: the agent lacks a right, or a CRD is not installed.
     #[error("{0}")]
     Forbidden(String),
-    /// The API server refuses, or cannot be reached.
+    /// A request to the API server failed.
     #[error("cannot {what}: {source}")]
     Api {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The cause.
         #[source]
         source: Box<kube::Error>,
     },
@@ -39,7 +39,7 @@ pub enum Error {
     Bind(String),
     /// Another agent has published itself under this name.
     #[error(
-        "connector {0} was taken over by another agent; give each agent a --name and a key of its own"
+        "connector {0} was taken over by another agent; give each agent its own --name and key"
     )]
     Replaced(String),
     /// The Connector or the HTTPProxy was deleted while the agent ran.
@@ -48,7 +48,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An answer of the API server, with what it takes to mend the usual ones.
+    /// An error of the API server, with instructions for the common ones.
     #[must_use]
     pub fn api(what: &str, namespace: &str, source: kube::Error) -> Self {
         match &source {
@@ -59,7 +59,7 @@ impl Error {
             )),
             kube::Error::Api(status) if status.code == 404 && !status.message.contains('"') => {
                 Self::Forbidden(format!(
-                    "cannot {what}: this cluster does not know the kind; install it with \
+                    "cannot {what}: the tunnel CRDs are not installed; install them with \
                      `aplomb crds --apply`"
                 ))
             }
@@ -70,7 +70,7 @@ impl Error {
         }
     }
 
-    /// Whether the same may work in a moment.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {

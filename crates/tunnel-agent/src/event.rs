@@ -1,11 +1,11 @@
-//! What there is to tell a person while an agent runs. The names and fields are read by programs
-//! (`--json`): they may grow, and never change their meaning.
+//! Events that an agent reports while it runs. Programs read their names and fields (`--json`), so these may
+//! be extended but never change their meaning.
 
 use std::net::SocketAddr;
 
 use serde::Serialize;
 
-/// Something happened.
+/// An event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(
     tag = "event",
@@ -13,71 +13,71 @@ use serde::Serialize;
     rename_all_fields = "camelCase"
 )]
 pub enum AgentEvent {
-    /// Connector and HTTPProxy are there.
+    /// The Connector and the HTTPProxy exist.
     Registered {
         /// Their namespace.
         namespace: String,
         /// The Connector.
         connector: String,
-        /// The HTTPProxy, if the agent has one of its own.
+        /// The HTTPProxy, if the agent has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         tunnel: Option<String>,
-        /// This life of the agent.
+        /// The id of this agent session.
         session: String,
     },
-    /// The operator has said which gateways and relays there are.
+    /// The operator has published the gateways and relays.
     Accepted {
-        /// How many gateways.
+        /// Number of gateways.
         gateways: usize,
-        /// How many relays.
+        /// Number of relays.
         relays: usize,
     },
     /// Gateways can connect.
     Listening {
         /// The endpoint id.
         id: String,
-        /// The addresses that were published.
+        /// The published addresses.
         addresses: Vec<SocketAddr>,
-        /// The relay that was published.
+        /// The published relay.
         #[serde(skip_serializing_if = "Option::is_none")]
         relay: Option<String>,
     },
     /// A heartbeat failed.
     HeartbeatLost {
-        /// Why.
+        /// The cause.
         message: String,
     },
-    /// And one went through again.
+    /// A heartbeat succeeded again.
     HeartbeatRecovered,
     /// Every live gateway serves the tunnel.
     Programmed,
-    /// A nonce came back signed through every live gateway.
+    /// Every live gateway returned a signed proof.
     Proven {
-        /// Where the tunnel is.
+        /// The URL of the tunnel.
         url: String,
     },
-    /// The tunnel does not work, or not yet.
+    /// The tunnel does not work or is not ready yet.
     NotReady {
-        /// A stable word.
+        /// A stable reason.
         reason: String,
-        /// What it means.
+        /// The message.
         message: String,
     },
-    /// The tunnel works up to the service behind it, which takes no connection.
+    /// The tunnel works, but the agent cannot connect to its origin.
     OriginUnreachable {
-        /// What it said.
+        /// The message.
         message: String,
     },
-    /// A gateway was refused: it asked for another Connector, or speaks another version.
+    /// A gateway's request was refused: it named another Connector, or uses another version.
     Refused {
-        /// Why, and what it may mean.
+        /// The cause.
         message: String,
     },
     /// An object was deleted.
     Deleted {
-        /// Which one, such as `httpproxy/web`.
+        /// The object, such as `httpproxy/web`.
         object: String,
     },
-    /// The lease was given up: the connector is offline.
+    /// The lease was released: the connector is offline.
     Released,
 }

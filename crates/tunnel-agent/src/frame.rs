@@ -1,31 +1,31 @@
-//! Frames on a stream: read with a bound, written whole. What they mean is for others to say.
+//! Reads and writes length-limited frames on a stream. Their content is handled elsewhere.
 
 use aplomb_api::wire::{self, FrameError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Why there is no message.
+/// Why no message could be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameReadError {
-    /// The peer sent something else.
+    /// The peer sent an invalid frame.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The stream ended or broke.
+    /// The stream ended or failed.
     #[error(transparent)]
     Stream(#[from] std::io::Error),
 }
 
-/// Reads one message; not a byte beyond it is taken.
+/// Reads one message and no byte beyond it.
 ///
 /// # Errors
-/// The stream ended before it, or it is not one.
-pub async fn read<T: DeserializeOwned>(
+/// The stream ended before it, or the message is invalid.
+pub async fn read_message<T: DeserializeOwned>(
     stream: &mut (impl AsyncRead + Unpin),
 ) -> Result<T, FrameReadError> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).await?;
-    let mut body = vec![0; wire::length(head)?];
+    let mut body = vec![0; wire::body_length(head)?];
     stream.read_exact(&mut body).await?;
     Ok(wire::decode(&body)?)
 }
@@ -33,8 +33,8 @@ pub async fn read<T: DeserializeOwned>(
 /// Writes one message.
 ///
 /// # Errors
-/// It is too long, or the stream broke.
-pub async fn write<T: Serialize>(
+/// It is too long, or the stream failed.
+pub async fn write_message<T: Serialize>(
     stream: &mut (impl AsyncWrite + Unpin),
     message: &T,
 ) -> Result<(), FrameReadError> {

@@ -1,5 +1,4 @@
-//! The secret key of an agent, and the file it is kept in. The key is read, made and held; it is
-//! never shown.
+//! The secret key of an agent, and its file. The key is never printed.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -11,18 +10,18 @@ use iroh::SecretKey;
 
 use crate::error::{Error, Result};
 
-/// More than a key can take: a file of another kind is not read whole.
-const LONGEST: u64 = 1024;
+/// Larger than any key, so that a file of another kind is not read completely.
+const MAX_FILE_BYTES: u64 = 1024;
 
-/// A secret key. While it is held, no other process of this machine takes it from the same file.
+/// A secret key. While it is held, other processes on this machine cannot use the same file.
 pub struct AgentKey {
     secret: SecretKey,
-    /// Its lock ends with the process, however that ends.
+    /// The file lock is released with the process, however that ends.
     _file: Option<File>,
 }
 
 impl AgentKey {
-    /// A key that is kept nowhere.
+    /// A key without a file.
     #[must_use]
     pub fn new(secret: SecretKey) -> Self {
         Self {
@@ -31,11 +30,11 @@ impl AgentKey {
         }
     }
 
-    /// The key in `file`, which is made with a new one if it is not there.
+    /// The key in `file`, which is created with a new key if it does not exist.
     ///
     /// # Errors
-    /// The file cannot be made or read, others may read it, it holds no key, or another process uses
-    /// it.
+    /// The file cannot be created or read, is readable by others, does not contain a key, or is used by
+    /// another process.
     pub fn open(file: &Path) -> Result<Self> {
         let problem = |problem: String| Error::Key {
             file: file.to_owned(),
@@ -43,7 +42,7 @@ impl AgentKey {
         };
         let opened = match File::open(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                create(file).map_err(|error| problem(format!("cannot be made: {error}")))?;
+                create(file).map_err(|error| problem(format!("cannot be created: {error}")))?;
                 File::open(file)
             }
             opened => opened,
@@ -57,13 +56,13 @@ impl AgentKey {
         })
     }
 
-    /// The key itself, for the endpoint.
+    /// The secret, for the endpoint.
     #[must_use]
     pub fn secret(&self) -> &SecretKey {
         &self.secret
     }
 
-    /// The public half, in hex: the endpoint id.
+    /// The public key in hex: the endpoint id.
     #[must_use]
     pub fn id(&self) -> String {
         self.secret.public().to_string()
@@ -78,11 +77,10 @@ impl fmt::Debug for AgentKey {
     }
 }
 
-/// Where the key of a connector is kept unless told otherwise: `$XDG_STATE_HOME/aplomb`, or
-/// `~/.local/state/aplomb`.
+/// The default key file of a connector: `$XDG_STATE_HOME/aplomb`, or `~/.local/state/aplomb`.
 ///
 /// # Errors
-/// Neither is known.
+/// Neither directory is known.
 pub fn default_file(connector: &str) -> Result<PathBuf> {
     let absolute = |name: &str| {
         let path = PathBuf::from(std::env::var_os(name)?);
@@ -91,8 +89,8 @@ pub fn default_file(connector: &str) -> Result<PathBuf> {
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
     let state = state.ok_or_else(|| {
-        Error::Setting(
-            "there is no home directory to keep the key in: give --key-file FILE".to_owned(),
+        Error::InvalidSetting(
+            "cannot store the key: the home directory is unknown; set --key-file FILE".to_owned(),
         )
     })?;
     Ok(state.join("aplomb").join(format!("{connector}.key")))
@@ -101,22 +99,23 @@ pub fn default_file(connector: &str) -> Result<PathBuf> {
 fn read(name: &Path, mut file: &File) -> Result<SecretKey, String> {
     let meta = file.metadata().map_err(|error| error.to_string())?;
     if !meta.is_file() {
-        return Err("is not a file; give another name with --key-file".to_owned());
+        return Err("is not a file; choose another one with --key-file".to_owned());
     }
     let mode = meta.permissions().mode() & 0o7777;
     if mode & 0o077 != 0 {
         return Err(format!(
-            "has mode {mode:04o}, so that others may have read the key: run `chmod 600 {0}` if you \
+            "has mode {mode:04o}, so other users may have read the key: run `chmod 600 {0}` if you \
              trust them, or delete it to get a new one",
             name.display()
         ));
     }
     let mut text = String::new();
     let read = Read::by_ref(&mut file)
-        .take(LONGEST)
+        .take(MAX_FILE_BYTES)
         .read_to_string(&mut text);
     let no_key = || {
-        "holds no key (64 hexadecimal digits): delete it to get a new one, or restore it".to_owned()
+        "does not contain a key (64 hexadecimal digits): delete it to get a new one, or restore it"
+            .to_owned()
     };
     read.map_err(|_| no_key())?;
     decode(text.trim()).ok_or_else(no_key)
@@ -124,18 +123,18 @@ fn read(name: &Path, mut file: &File) -> Result<SecretKey, String> {
 
 fn lock(file: &File) -> Result<(), String> {
     match file.try_lock() {
-        // Some file systems have no locks; the agent works without.
+        // Some file systems do not support locks; the agent works without.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         Err(TryLockError::WouldBlock) => Err(
-            "is used by another agent that runs on this machine: stop that one, or give this one a \
-             --name or a --key-file of its own"
+            "is used by another agent on this machine: stop that one, or give this one its own \
+             --name or --key-file"
                 .to_owned(),
         ),
     }
 }
 
-/// Makes the file whole or not at all: written under another name, then linked to its own, which
-/// fails where a rival was first. Whichever of two wins, both read the same key afterwards.
+/// Creates the file atomically: it is written under a temporary name and then linked, which fails if another
+/// process was first. Both processes read the same key afterwards.
 fn create(file: &Path) -> io::Result<()> {
     let folder = file
         .parent()
@@ -149,7 +148,7 @@ fn create(file: &Path) -> io::Result<()> {
     let mut draft = file.as_os_str().to_owned();
     draft.push(format!(".{}.new", std::process::id()));
     let draft = PathBuf::from(draft);
-    // Left behind by a process of the same id that died half-way.
+    // Left by a process with the same id that crashed.
     drop(std::fs::remove_file(&draft));
     let made = write(&draft).and_then(|()| match std::fs::hard_link(&draft, file) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -187,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn complaint(file: &Path) -> String {
+    fn open_error(file: &Path) -> String {
         AgentKey::open(file)
             .expect_err("an unusable file")
             .to_string()
@@ -205,7 +204,7 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(AgentKey::open(&file).expect("read").id(), first);
         let beside = std::fs::read_dir(file.parent().expect("a folder")).expect("readable");
-        assert_eq!(beside.count(), 1, "the draft is gone");
+        assert_eq!(beside.count(), 1, "the temporary file was removed");
     }
 
     #[test]
@@ -215,7 +214,7 @@ mod tests {
         drop(AgentKey::open(&file).expect("made"));
         for mode in [0o640, 0o604, 0o660] {
             std::fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
-            let said = complaint(&file);
+            let said = open_error(&file);
             assert!(
                 said.contains("chmod 600") && said.contains("web.key"),
                 "{said}"
@@ -224,13 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_key_is_refused_and_not_shown() {
+    fn a_file_without_a_key_is_refused_and_not_quoted() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
         for text in ["", "hunter2", &"g".repeat(64), &"0".repeat(65)] {
             std::fs::write(&file, text).expect("written");
             std::fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("ours");
-            let said = complaint(&file);
+            let said = open_error(&file);
             assert!(said.contains("delete it to get a new one"), "{said}");
             assert!(text.is_empty() || !said.contains(text), "{said}");
         }
@@ -241,13 +240,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("web.key");
         let held = AgentKey::open(&file).expect("made");
-        assert!(complaint(&file).contains("another agent"));
+        assert!(open_error(&file).contains("another agent"));
         drop(held);
-        AgentKey::open(&file).expect("free again");
+        AgentKey::open(&file).expect("the lock was released");
     }
 
     #[test]
-    fn a_key_does_not_show_itself() {
+    fn debug_output_hides_the_key() {
         let key = AgentKey::new(SecretKey::generate());
         assert!(!format!("{key:?}").contains(&encode(key.secret())));
     }

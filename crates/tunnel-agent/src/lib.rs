@@ -1,37 +1,37 @@
 //! A connector: iroh in, a local service out. It serves only the gateways its class lists and dials
-//! only the targets it was told to expose.
+//! only the targets that it exposes.
 //!
-//! | module | what is in it |
+//! | module | content |
 //! |---|---|
-//! | [`agent`] | [`AgentSettings`] and [`run`]: all of it together |
-//! | [`event`] | [`AgentEvent`]: what there is to tell a person |
+//! | [`agent`] | [`AgentSettings`] and [`run`]: the whole agent |
+//! | [`event`] | [`AgentEvent`]: events for the user |
 //! | [`key`] | the secret key and its file |
 //! | [`register`] | the Connector and the HTTPProxy |
 //! | [`heart`] | the Lease and when it is renewed |
-//! | [`publish`] | how the agent is reached, kept current |
-//! | [`serve`], [`accept`], [`answer`] | gateways, their connections, their streams |
-//! | [`origin`], [`target`], [`tls`] | the services that are exposed |
+//! | [`publish`] | the published addresses |
+//! | [`serve`], [`accept`], [`answer`] | connections of gateways and their streams |
+//! | [`origin`], [`target`], [`tls`] | the exposed services |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
 pub mod accept;
 pub mod agent;
-pub mod answer;
 mod beat;
+mod endpoint;
 pub mod error;
 pub mod event;
 pub mod frame;
-pub mod heart;
+mod informers;
 pub mod key;
+pub mod lease;
 pub mod origin;
-mod progress;
 pub mod publish;
 pub mod register;
+mod reported;
 pub mod serve;
-mod station;
+pub mod stream_handler;
 pub mod target;
 pub mod tls;
-mod watched;
 
 pub use agent::{AgentSettings, run};
 pub use error::{Error, Result};
@@ -40,4 +40,4 @@ pub use key::AgentKey;
 pub use target::{ExposedTarget, ExposedTargets};
 
 /// The field manager of everything an agent writes.
-pub const MANAGER: &str = "aplomb-agent";
+pub const FIELD_MANAGER: &str = "aplomb-agent";

@@ -1,5 +1,5 @@
-//! Connections to the services that are exposed, and whether they take any. Nothing that was not
-//! exposed is dialled.
+//! Connections to exposed services, and checks whether they accept connections. Targets that are not exposed
+//! are never dialed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,83 +21,83 @@ use crate::error::Result;
 use crate::target::{ExposedTarget, ExposedTargets};
 use crate::tls::{OriginTls, OriginTlsSettings};
 
-/// How long an origin may take to accept a connection, TLS included.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The same where only the question is whether it does, and for many who ask.
-const LOOK: Duration = Duration::from_secs(1);
-/// For how long the answer to that is good.
-const FRESH: Duration = Duration::from_secs(1);
+/// Timeout for connecting to an origin, including TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout for a check, which many requests may share.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the result of a check is valid.
+const PROBE_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// A connection to an origin, as bytes.
 pub trait OriginIo: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginIo for T {}
 
-/// A look at an origin that all who ask at the same time share.
-type Look = Shared<BoxFuture<'static, OriginState>>;
-/// What is looked at, and when each look began.
-type Looks = BTreeMap<(ExposedTarget, Option<String>), (Instant, Look)>;
+/// A check of an origin that concurrent callers share.
+type OriginProbe = Shared<BoxFuture<'static, OriginState>>;
+/// The checks by target, with their start time.
+type OriginProbes = BTreeMap<(ExposedTarget, Option<String>), (Instant, OriginProbe)>;
 
 /// The origins of an agent.
 pub struct OriginPool {
     exposed: ExposedTargets,
     tls: Arc<OriginTls>,
-    looks: Mutex<Looks>,
+    probes: Mutex<OriginProbes>,
 }
 
 impl OriginPool {
-    /// Those that are exposed.
+    /// Creates it for the exposed targets.
     ///
     /// # Errors
-    /// The file of authorities cannot be used.
+    /// The CA file cannot be used.
     pub fn new(exposed: ExposedTargets, tls: &OriginTlsSettings) -> Result<Self> {
         Ok(Self {
             exposed,
             tls: Arc::new(OriginTls::new(tls)?),
-            looks: Mutex::default(),
+            probes: Mutex::default(),
         })
     }
 
-    /// The target that `text` names, if it is exposed.
+    /// The target named by `text`, if it is exposed.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<ExposedTarget> {
         self.exposed.find(text)
     }
 
-    /// A connection to `target`, with TLS if there is a name for its certificate.
+    /// Connects to `target`, with TLS if a server name is given.
     ///
     /// # Errors
-    /// It does not take one in time.
+    /// It does not accept a connection in time.
     pub async fn connect(
         &self,
         target: &ExposedTarget,
         name: Option<&str>,
     ) -> io::Result<Box<dyn OriginIo>> {
-        within(CONNECT, connect(target, name, &self.tls)).await
+        with_timeout(CONNECT_TIMEOUT, connect(target, name, &self.tls)).await
     }
 
-    /// Whether `target` takes connections: seen at most a second ago. One that has not done so within
-    /// `limit` does not, for this one who asks.
-    pub async fn look(
+    /// Whether `target` accepts connections, from a check at most a second old. A check that takes longer
+    /// than `limit` counts as a failure for this caller.
+    pub async fn probe(
         &self,
         target: &ExposedTarget,
         name: Option<&str>,
         limit: Duration,
     ) -> OriginState {
         let key = (target.clone(), name.map(str::to_owned));
-        let look = timeout(limit, self.shared(key)).await;
+        let look = timeout(limit, self.shared_probe(key)).await;
         look.unwrap_or(OriginState::Unreachable)
     }
 
-    fn shared(&self, key: (ExposedTarget, Option<String>)) -> Look {
+    fn shared_probe(&self, key: (ExposedTarget, Option<String>)) -> OriginProbe {
         let now = Instant::now();
-        let looks = self.looks.lock();
+        let looks = self.probes.lock();
         let mut looks = looks.unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, (began, _)| now.duration_since(*began) < FRESH);
+        looks.retain(|_, (began, _)| now.duration_since(*began) < PROBE_MAX_AGE);
         let (_, look) = looks.entry(key).or_insert_with_key(|(target, name)| {
             let (target, name, tls) = (target.clone(), name.clone(), self.tls.clone());
             let look = async move {
-                match within(LOOK, connect(&target, name.as_deref(), &tls)).await {
+                match with_timeout(PROBE_TIMEOUT, connect(&target, name.as_deref(), &tls)).await {
                     Ok(_) => OriginState::Reachable,
                     Err(_) => OriginState::Unreachable,
                 }
@@ -116,12 +116,15 @@ impl fmt::Debug for OriginPool {
     }
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+async fn with_timeout<T>(
+    limit: Duration,
+    work: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
     match timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(_) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no connection in {limit:?}"),
+            format!("no connection within {limit:?}"),
         )),
     }
 }
@@ -131,24 +134,24 @@ async fn connect(
     name: Option<&str>,
     tls: &OriginTls,
 ) -> io::Result<Box<dyn OriginIo>> {
-    let stream = tcp(target).await?;
-    // Requests and frames of upgraded connections are small and waited for.
+    let stream = connect_tcp(target).await?;
+    // Requests and frames of upgraded connections are small and latency-sensitive.
     stream.set_nodelay(true)?;
     let Some(name) = name else {
         return Ok(Box::new(stream));
     };
     let name = ServerName::try_from(name.to_owned())
-        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a name for a certificate"))?;
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "not a valid TLS server name"))?;
     let stream = TlsConnector::from(tls.config())
         .connect(name, stream)
         .await?;
     Ok(Box::new(stream))
 }
 
-async fn tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
+async fn connect_tcp(target: &ExposedTarget) -> io::Result<TcpStream> {
     let port = target.port();
     if target.host() == "localhost" {
-        // Needs no resolver, and services of a developer listen on either.
+        // Needs no resolver, and local services listen on either address.
         let both: [SocketAddr; 2] = [
             (Ipv4Addr::LOCALHOST, port).into(),
             (Ipv6Addr::LOCALHOST, port).into(),
@@ -170,37 +173,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn looks_within_a_second_are_one() {
+    async fn probes_within_a_second_are_shared() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
-        let look = || origins.look(&target, None, LOOK);
+        let look = || origins.probe(&target, None, PROBE_TIMEOUT);
         let both = futures::join!(look(), look());
         assert_eq!(both, (OriginState::Reachable, OriginState::Reachable));
         drop(listener);
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Reachable
         );
     }
 
     #[tokio::test]
-    async fn an_origin_that_went_is_seen_to_be_gone_after_a_second() {
+    async fn a_stopped_origin_is_detected_after_a_second() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let target: ExposedTarget = address.parse().expect("a target");
         let origins = origins(&target);
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Reachable
         );
         drop(listener);
         tokio::time::pause();
-        tokio::time::advance(FRESH).await;
+        tokio::time::advance(PROBE_MAX_AGE).await;
         tokio::time::resume();
         assert_eq!(
-            origins.look(&target, None, LOOK).await,
+            origins.probe(&target, None, PROBE_TIMEOUT).await,
             OriginState::Unreachable
         );
     }

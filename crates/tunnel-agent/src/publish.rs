@@ -1,5 +1,4 @@
-//! How the agent is reached, kept current in the status of its Connector: written when it changes,
-//! and only then.
+//! Publishes the addresses of the agent in the status of its Connector, only when they change.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,41 +11,42 @@ use serde_json::json;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::MANAGER;
+use crate::FIELD_MANAGER;
 use crate::error::{Error, Result};
 use crate::event::AgentEvent;
-use crate::watched::ObservedObject;
+use crate::informers::ObservedObject;
 
-/// Changes of a network come in groups.
-const COALESCE: Duration = Duration::from_millis(100);
-/// The first and the longest wait after a failure.
-const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
-/// How long one write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The schema takes no more addresses.
-const ADDRESSES: usize = 16;
+/// Network changes come in groups.
+const COALESCE_DELAY: Duration = Duration::from_millis(100);
+/// Initial and maximum delay between retries.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// Timeout of one write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of addresses in the schema.
+const MAX_ADDRESSES: usize = 16;
 
-/// What never changes in one life of the agent.
+/// The part that does not change during an agent session.
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
-    /// This life.
+    /// The id of the session.
     pub session: String,
     /// The agent's version.
     pub version: String,
-    /// The machine.
+    /// The device name.
     pub device: Option<String>,
-    /// No direct address is published.
+    /// Whether to publish no direct address.
     pub relay_only: bool,
 }
 
 impl AgentIdentity {
-    /// What is published while the endpoint is at `address`; nothing until it can be reached there.
+    /// The details to publish while the endpoint is at `address`; none until it is reachable.
     #[must_use]
     pub fn details(&self, address: &EndpointAddr) -> Option<ConnectionDetails> {
-        let mut addresses: Vec<EndpointAddress> = address.ip_addrs().map(told).collect();
+        let mut addresses: Vec<EndpointAddress> =
+            address.ip_addrs().map(endpoint_address).collect();
         addresses.sort();
         addresses.dedup();
-        addresses.truncate(ADDRESSES);
+        addresses.truncate(MAX_ADDRESSES);
         if self.relay_only {
             addresses.clear();
         }
@@ -67,7 +67,7 @@ impl AgentIdentity {
     }
 }
 
-fn told(address: &SocketAddr) -> EndpointAddress {
+fn endpoint_address(address: &SocketAddr) -> EndpointAddress {
     EndpointAddress {
         address: address.ip().to_string(),
         port: address.port(),
@@ -85,7 +85,7 @@ pub(crate) struct AddressPublisher {
 }
 
 impl AddressPublisher {
-    /// Publishes until something ends it for good: another agent took the name.
+    /// Publishes until a permanent failure: another agent took the name.
     pub(crate) async fn run(mut self, endpoint: Endpoint) -> Error {
         let mut address = endpoint.watch_addr();
         let (mut written, mut confirmed) = (None, false);
@@ -93,79 +93,91 @@ impl AddressPublisher {
             let details = self.identity.details(&address.get());
             if details.is_some() && details != written {
                 if let Some(details) = &details {
-                    self.write(details).await;
+                    self.write_until_accepted(details).await;
                 }
                 (written, confirmed) = (details, false);
             }
             tokio::select! {
                 biased;
-                // The watcher ends with the endpoint, and this with the agent that has both.
+                // The watcher ends with the endpoint, and this task with the agent that owns both.
                 updated = address.updated() => if updated.is_err() {
                     std::future::pending::<()>().await;
                 } else {
-                    sleep(COALESCE).await;
+                    sleep(COALESCE_DELAY).await;
                 },
                 // The sender lives as long as the agent.
                 changed = self.connector.changed() => if changed.is_err() {
                     std::future::pending::<()>().await;
                 },
             }
-            match self.standing(written.as_ref(), confirmed) {
-                Standing::Ours => confirmed = true,
-                Standing::Unknown => {}
-                Standing::Wiped => written = None,
-                Standing::Theirs => return Error::Replaced(self.name),
+            match self.published_state(written.as_ref(), confirmed) {
+                PublishedState::Current => confirmed = true,
+                PublishedState::Unknown => {}
+                PublishedState::Missing => written = None,
+                PublishedState::OtherAgent => return Error::Replaced(self.name),
             }
         }
     }
 
-    /// What the cluster shows, once it has shown what was written: before, it may show an earlier life.
-    fn standing(&mut self, written: Option<&ConnectionDetails>, confirmed: bool) -> Standing {
+    /// The published details in the cache, once it has caught up with the last write. Before that it may have
+    /// an earlier session.
+    fn published_state(
+        &mut self,
+        written: Option<&ConnectionDetails>,
+        confirmed: bool,
+    ) -> PublishedState {
         let seen = self.connector.borrow_and_update();
         let Some(connector) = seen.present() else {
-            return Standing::Unknown;
+            return PublishedState::Unknown;
         };
         let shown = connector
             .status
             .as_ref()
             .and_then(|status| status.connection_details.as_ref());
         match shown {
-            Some(shown) if Some(shown) == written => Standing::Ours,
-            Some(shown) if confirmed && shown.session != self.identity.session => Standing::Theirs,
-            None if confirmed => Standing::Wiped,
-            _ => Standing::Unknown,
+            Some(shown) if Some(shown) == written => PublishedState::Current,
+            Some(shown) if confirmed && shown.session != self.identity.session => {
+                PublishedState::OtherAgent
+            }
+            None if confirmed => PublishedState::Missing,
+            _ => PublishedState::Unknown,
         }
     }
 
-    /// Tries until it is written.
-    async fn write(&self, details: &ConnectionDetails) {
-        let mut wait = RETRY.0;
+    /// Retries until it is written.
+    async fn write_until_accepted(&self, details: &ConnectionDetails) {
+        let mut wait = RETRY_DELAYS.0;
         loop {
-            match timeout(PATIENCE, write(&self.connectors, &self.name, details)).await {
+            match timeout(
+                WRITE_TIMEOUT,
+                write_details(&self.connectors, &self.name, details),
+            )
+            .await
+            {
                 Ok(Ok(())) => break,
-                Ok(Err(error)) => tracing::warn!(%error, "Addresses cannot be published"),
-                Err(_) => tracing::warn!("Addresses cannot be published: no answer"),
+                Ok(Err(error)) => tracing::warn!(%error, "Failed to publish addresses"),
+                Err(_) => tracing::warn!("Failed to publish addresses: no response"),
             }
             sleep(wait).await;
-            wait = (wait * 2).min(RETRY.1);
+            wait = (wait * 2).min(RETRY_DELAYS.1);
         }
-        // Nobody may be listening any more.
-        drop(self.events.send(listening(details)));
+        // The receiver may be dropped.
+        drop(self.events.send(listening_event(details)));
     }
 }
 
-enum Standing {
-    Ours,
+enum PublishedState {
+    Current,
     Unknown,
-    Wiped,
-    Theirs,
+    Missing,
+    OtherAgent,
 }
 
-/// Writes the details: the fields of this manager in the status, and no others.
+/// Applies the details: only the status fields of this manager.
 ///
 /// # Errors
-/// What the API server says.
-pub(crate) async fn write(
+/// Errors of the API server.
+pub(crate) async fn write_details(
     connectors: &Api<Connector>,
     name: &str,
     details: &ConnectionDetails,
@@ -175,14 +187,14 @@ pub(crate) async fn write(
         "kind": "Connector",
         "status": { "connectionDetails": details },
     });
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     connectors
         .patch_status(name, &params, &Patch::Apply(&patch))
         .await?;
     Ok(())
 }
 
-fn listening(details: &ConnectionDetails) -> AgentEvent {
+fn listening_event(details: &ConnectionDetails) -> AgentEvent {
     let key = &details.public_key;
     let socket = |address: &EndpointAddress| {
         let ip = address.address.parse().ok()?;
@@ -210,7 +222,7 @@ mod tests {
         }
     }
 
-    fn at(addresses: &[&str], relay: Option<&str>) -> EndpointAddr {
+    fn endpoint_at(addresses: &[&str], relay: Option<&str>) -> EndpointAddr {
         let ip = |text: &&str| TransportAddr::Ip(text.parse().expect("an address"));
         let relay = relay.map(|url| TransportAddr::Relay(url.parse().expect("a URL")));
         let id = SecretKey::from_bytes(&[7; 32]).public();
@@ -218,9 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_addresses_says_nothing() {
-        let one = at(&["192.0.2.9:7", "192.0.2.10:7"], None);
-        let other = at(&["192.0.2.10:7", "192.0.2.9:7"], None);
+    fn the_order_of_addresses_is_ignored() {
+        let one = endpoint_at(&["192.0.2.9:7", "192.0.2.10:7"], None);
+        let other = endpoint_at(&["192.0.2.10:7", "192.0.2.9:7"], None);
         assert_eq!(
             identity(false).details(&one),
             identity(false).details(&other)
@@ -229,13 +241,16 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_cannot_be_reached_is_not_published() {
-        assert_eq!(identity(false).details(&at(&[], None)), None);
-        assert_eq!(identity(true).details(&at(&["192.0.2.9:7"], None)), None);
+        assert_eq!(identity(false).details(&endpoint_at(&[], None)), None);
+        assert_eq!(
+            identity(true).details(&endpoint_at(&["192.0.2.9:7"], None)),
+            None
+        );
     }
 
     #[test]
     fn direct_addresses_can_be_withheld() {
-        let address = at(&["192.0.2.9:7"], Some("https://relay.example.com"));
+        let address = endpoint_at(&["192.0.2.9:7"], Some("https://relay.example.com"));
         let details = identity(true).details(&address).expect("reachable");
         assert!(details.public_key.addresses.is_empty());
         assert!(details.public_key.home_relay.is_some());

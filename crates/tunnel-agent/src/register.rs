@@ -1,5 +1,5 @@
-//! The objects of an agent: made where they are missing, adopted where they are its own, refused
-//! where they are somebody else's. What it does not say itself stays as it is.
+//! The objects of an agent: created if they do not exist, adopted if they are its own, and refused if they
+//! belong to another. Fields that the agent does not set are left unchanged.
 
 use aplomb_api::tunnel::{ConnectionDetails, Connector, HttpProxy, conditions};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -7,46 +7,50 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Map, Value, json};
 
-use crate::MANAGER;
+use crate::FIELD_MANAGER;
 use crate::error::{Error, Result};
 use crate::target::ExposedTarget;
 
-/// The Connector that is wanted.
+/// The desired Connector.
 #[derive(Clone, Debug)]
 pub struct DesiredConnector {
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Its class, if it was said.
+    /// Its class, if set.
     pub class: Option<String>,
-    /// The length of its lease in seconds, if it was said.
+    /// Its lease duration in seconds, if set.
     pub lease: Option<u32>,
 }
 
-/// The HTTPProxy that is wanted.
+/// The desired HTTPProxy.
 #[derive(Clone, Debug)]
 pub struct DesiredHttpProxy {
     /// Its name.
     pub name: String,
-    /// Hostnames beside the platform's.
+    /// Custom hostnames, in addition to the platform hostname.
     pub hostnames: Vec<String>,
-    /// Where requests go.
+    /// The origin.
     pub target: ExposedTarget,
-    /// Whether TLS is spoken to it.
+    /// Whether the origin uses TLS.
     pub https: bool,
 }
 
-/// Makes or adopts the Connector of the key with this id.
+/// Creates or adopts the Connector for the key with this id.
 ///
 /// # Errors
-/// It is another agent's, or the API server refuses.
-pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Result<Connector> {
+/// It belongs to another agent, or the API server returns an error.
+pub async fn register_connector(
+    client: &Client,
+    wish: &DesiredConnector,
+    id: &str,
+) -> Result<Connector> {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), &wish.namespace);
     let refused = |source| Error::api("register the Connector", &wish.namespace, source);
     let found = connectors.get_opt(&wish.name).await.map_err(refused)?;
     if let Some(found) = &found {
-        may_adopt(found, id)?;
+        check_adoption(found, id)?;
     }
     let mut spec = Map::new();
     if let Some(class) = &wish.class {
@@ -66,12 +70,12 @@ pub async fn connector(client: &Client, wish: &DesiredConnector, id: &str) -> Re
         .map_err(refused)
 }
 
-/// Whether the agent with this id may be the one of a Connector that is there.
-fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
+/// Whether the agent with this id may adopt an existing Connector.
+fn check_adoption(connector: &Connector, id: &str) -> Result<()> {
     let name = connector.name_any();
     if connector.meta().deletion_timestamp.is_some() {
-        return Err(Error::Taken(format!(
-            "connector {name} is being deleted: try again when it is gone"
+        return Err(Error::NameTaken(format!(
+            "connector {name} is being deleted: try again after the deletion"
         )));
     }
     let status = connector.status.as_ref();
@@ -83,14 +87,14 @@ fn may_adopt(connector: &Connector, id: &str) -> Result<()> {
     if details.public_key.id == id || !is_true(told, conditions::ONLINE) {
         return Ok(());
     }
-    Err(Error::Taken(format!(
-        "connector {name} is in use by another agent{}: stop that one, or choose another --name; one \
-         that died is offline when its lease has run out",
-        on_device(details)
+    Err(Error::NameTaken(format!(
+        "connector {name} is in use by another agent{}: stop that one or choose another --name; if \
+         it crashed, wait until its lease expires",
+        device_suffix(details)
     )))
 }
 
-fn on_device(details: &ConnectionDetails) -> String {
+fn device_suffix(details: &ConnectionDetails) -> String {
     let device = details.device.as_ref();
     device.map_or_else(String::new, |device| format!(" on {device}"))
 }
@@ -101,12 +105,12 @@ fn is_true(conditions: &[Condition], kind: &str) -> bool {
         .any(|condition| condition.type_ == kind && condition.status == "True")
 }
 
-/// Makes the HTTPProxy, or brings one that an agent made up to date. One that a person made for this
-/// connector is used as it is.
+/// Creates the HTTPProxy, or updates one that an agent created. One that a person created for this connector
+/// is used unchanged.
 ///
 /// # Errors
-/// It leads elsewhere, or the API server refuses.
-pub async fn proxy(
+/// It refers to another backend, or the API server returns an error.
+pub async fn register_proxy(
     client: &Client,
     connector: &DesiredConnector,
     wish: &DesiredHttpProxy,
@@ -114,14 +118,14 @@ pub async fn proxy(
     let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), &connector.namespace);
     let refused = |source| Error::api("register the HTTPProxy", &connector.namespace, source);
     if let Some(found) = proxies.get_opt(&wish.name).await.map_err(refused)? {
-        if !names(&found, &connector.name) {
-            return Err(Error::Taken(format!(
-                "httpproxy {} exists and leads elsewhere, not to connector {}: choose another --name, \
+        if !leads_to_connector(&found, &connector.name) {
+            return Err(Error::NameTaken(format!(
+                "httpproxy {} exists and has no rule for connector {}: choose another --name \
                  or delete it with `aplomb tunnel delete {0}`",
                 wish.name, connector.name
             )));
         }
-        if !is_ours(&found) {
+        if !is_agent_managed(&found) {
             return Ok(found);
         }
     }
@@ -129,8 +133,8 @@ pub async fn proxy(
     apply(&proxies, &wish.name, &object).await.map_err(refused)
 }
 
-/// Whether a rule of it leads to this connector.
-fn names(proxy: &HttpProxy, connector: &str) -> bool {
+/// Whether one of its rules refers to this connector.
+fn leads_to_connector(proxy: &HttpProxy, connector: &str) -> bool {
     let mut backends = proxy.spec.rules.iter().flat_map(|rule| &rule.backends);
     backends.any(|backend| {
         let named = backend.connector.as_ref();
@@ -139,9 +143,9 @@ fn names(proxy: &HttpProxy, connector: &str) -> bool {
 }
 
 /// Whether an agent wrote its spec.
-fn is_ours(proxy: &HttpProxy) -> bool {
+fn is_agent_managed(proxy: &HttpProxy) -> bool {
     proxy.managed_fields().iter().any(|fields| {
-        fields.manager.as_deref() == Some(MANAGER)
+        fields.manager.as_deref() == Some(FIELD_MANAGER)
             && fields.subresource.as_deref().unwrap_or("").is_empty()
     })
 }
@@ -156,7 +160,7 @@ fn proxy_object(connector: &DesiredConnector, wish: &DesiredHttpProxy) -> Value 
         && wish.target.host().parse::<std::net::IpAddr>().is_ok()
         && wish.target.is_local()
     {
-        // No certificate of a development server names an address.
+        // Certificates of development servers do not contain IP addresses.
         backend["tls"] = json!({ "hostname": "localhost" });
     }
     let mut spec = json!({ "rules": [{ "backends": [backend] }] });
@@ -178,14 +182,14 @@ async fn apply<K>(api: &Api<K>, name: &str, object: &Value) -> Result<K, kube::E
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {
-    let params = PatchParams::apply(MANAGER).force();
+    let params = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(name, &params, &Patch::Apply(object)).await
 }
 
-/// Deletes the object of this name and UID. That it is gone already is as good.
+/// Deletes the object with this name and UID. An object that is already gone is a success.
 ///
 /// # Errors
-/// The API server refuses.
+/// The API server returns an error.
 pub async fn delete<K>(api: &Api<K>, name: &str, uid: Option<&str>) -> Result<(), kube::Error>
 where
     K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
@@ -199,7 +203,7 @@ where
     };
     match api.delete(name, &params).await {
         Ok(_) => Ok(()),
-        // 409: another of that name is there now, and this one is gone.
+        // 409: the object is gone and another one has its name.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
         Err(error) => Err(error),
     }
@@ -231,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn a_connector_of_nobody_or_of_the_same_key_is_adopted() {
-        assert!(may_adopt(&connector(&json!({})), "aa").is_ok());
-        assert!(may_adopt(&online("aa", "True"), "aa").is_ok());
-        assert!(may_adopt(&online("bb", "False"), "aa").is_ok());
+    fn an_unused_connector_or_one_of_the_same_key_is_adopted() {
+        assert!(check_adoption(&connector(&json!({})), "aa").is_ok());
+        assert!(check_adoption(&online("aa", "True"), "aa").is_ok());
+        assert!(check_adoption(&online("bb", "False"), "aa").is_ok());
     }
 
     #[test]
     fn a_connector_that_another_agent_serves_is_refused() {
-        let said = may_adopt(&online("bb", "True"), "aa").expect_err("theirs");
+        let said = check_adoption(&online("bb", "True"), "aa").expect_err("theirs");
         let said = said.to_string();
         assert!(said.contains("attic") && said.contains("--name"), "{said}");
     }
@@ -254,20 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_is_known_by_where_it_leads() {
+    fn a_proxy_is_recognized_by_its_backend() {
         let ours = json!([{ "endpoint": "http://localhost:1", "connector": { "name": "laptop" } }]);
-        assert!(names(&proxy(&ours), "laptop"));
+        assert!(leads_to_connector(&proxy(&ours), "laptop"));
         for other in [
             json!([{ "endpoint": "http://localhost:1", "connector": { "name": "other" } }]),
             json!([{ "endpoint": "http://192.0.2.1:1" }]),
             json!([]),
         ] {
-            assert!(!names(&proxy(&other), "laptop"));
+            assert!(!leads_to_connector(&proxy(&other), "laptop"));
         }
     }
 
     #[test]
-    fn what_was_not_said_is_left_to_the_schema() {
+    fn unset_fields_are_left_to_the_schema() {
         let connector = DesiredConnector {
             namespace: "default".to_owned(),
             name: "laptop".to_owned(),

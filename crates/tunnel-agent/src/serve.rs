@@ -1,4 +1,4 @@
-//! The agent's endpoint: bound as its class says, accepting until it is released.
+//! The agent's endpoint: bound as its class requires, accepting connections until it is released.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,56 +11,56 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::accept::{AllowedGateways, ConnectionContext, WAITING};
-use crate::answer::StreamHandler;
+use crate::accept::{AllowedGateways, ConnectionContext, MAX_WAITING};
 use crate::error::{Error, Result};
+use crate::stream_handler::StreamHandler;
 
-/// Streams at once on one connection.
-const STREAMS: u32 = 1024;
-/// Connections at once, handshakes included.
-const CONNECTIONS: usize = 256;
-/// Connections at once beyond which a peer must first show that it is at its address.
-const UNSEEN: usize = 32;
-/// How long a connection lives without a sign of the gateway, which keeps it alive every second.
-const IDLE: Duration = Duration::from_secs(15);
-/// How long the last words may take to get out.
-const CLOSING: Duration = Duration::from_millis(500);
+/// Maximum concurrent streams of a connection.
+const MAX_STREAMS_PER_CONNECTION: u32 = 1024;
+/// Maximum concurrent connections, including handshakes.
+const MAX_CONNECTIONS: usize = 256;
+/// Number of connections above which a peer must validate its address first.
+const MAX_UNVALIDATED_CONNECTIONS: usize = 32;
+/// Idle timeout of a connection. Gateways send a keepalive every second.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long closing the connections may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Where the endpoint listens, and how it can be found.
+/// Addresses of the endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct NetworkConfig {
-    /// Addresses to bind; every interface, IPv4 and IPv6, if there is none.
+    /// Addresses to bind; all interfaces, IPv4 and IPv6, if empty.
     pub bind: Vec<SocketAddr>,
-    /// Addresses to publish beside those that are found.
+    /// Addresses to publish in addition to the discovered ones.
     pub advertise: Vec<SocketAddr>,
-    /// Publish no direct address: gateways come through a relay.
+    /// Publish no direct address: gateways connect through a relay.
     pub relay_only: bool,
 }
 
-/// Binds an endpoint that uses these relays and no others: no public service is asked for anything.
+/// Binds an endpoint that uses only these relays and no public discovery service.
 ///
 /// # Errors
-/// A relay is no URL, or an address cannot be bound.
+/// A relay is not a URL, or an address cannot be bound.
 pub async fn bind(
     secret: SecretKey,
     network: &NetworkConfig,
     relays: &[String],
 ) -> Result<Endpoint> {
     let transport = QuicTransportConfig::builder()
-        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
+        .max_concurrent_bidi_streams(VarInt::from_u32(MAX_STREAMS_PER_CONNECTION))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
-        .max_idle_timeout(IDLE.try_into().ok())
+        .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
         .build();
     let builder = Endpoint::builder(presets::Minimal)
         .secret_key(secret)
         .alpns(vec![ALPN.to_vec(), OLD_ALPN.to_vec()])
         .relay_mode(relay_mode(relays)?)
         .transport_config(transport);
-    let bound = sockets(builder, network)?.bind().await;
+    let bound = bind_sockets(builder, network)?.bind().await;
     bound.map_err(|error| Error::Bind(format!("{error:#}")))
 }
 
-fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
+fn bind_sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
     if !network.bind.is_empty() {
         builder = builder.clear_ip_transports();
     }
@@ -74,15 +74,15 @@ fn sockets(mut builder: Builder, network: &NetworkConfig) -> Result<Builder> {
     Ok(builder)
 }
 
-/// How these relays are used.
+/// The relay mode for these relays.
 ///
 /// # Errors
-/// One of them is no URL, and the text says which.
+/// One of them is not a URL; the message names it.
 pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     let urls = relays.iter().map(|relay| {
         relay.parse::<RelayUrl>().map_err(|error| {
-            Error::Setting(format!(
-                "the class has a relay {relay:?} that is no URL: {error}"
+            Error::InvalidSetting(format!(
+                "relay {relay:?} of the class is not a URL: {error}"
             ))
         })
     });
@@ -93,14 +93,14 @@ pub(crate) fn relay_mode(relays: &[String]) -> Result<RelayMode> {
     })
 }
 
-/// Closes an endpoint that another one takes the place of. Its connections end without the word that the
-/// agent goes, so that gateways look for it again.
-pub(crate) async fn vacate(endpoint: &Endpoint) {
-    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+/// Closes an endpoint that is replaced by another. Its connections close without the release code, so that
+/// gateways reconnect.
+pub(crate) async fn close_for_replacement(endpoint: &Endpoint) {
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await);
 }
 
-/// Accepts connections until `released`, then closes each with the word that says so. A gateway that is
-/// listed no more keeps the connection it has for `parting`.
+/// Accepts connections until `released`, then closes each with the release code. A gateway that was removed
+/// from the list keeps its connection for `parting`.
 pub async fn serve(
     endpoint: Endpoint,
     answers: Arc<StreamHandler>,
@@ -109,11 +109,11 @@ pub async fn serve(
     released: CancellationToken,
 ) {
     let host = ConnectionContext {
-        answers,
-        listed,
-        parting,
+        stream_handler: answers,
+        allowed_gateways: listed,
+        unlisted_grace: parting,
         released: released.clone(),
-        waiting: Arc::new(Semaphore::new(WAITING)),
+        waiting_slots: Arc::new(Semaphore::new(MAX_WAITING)),
     };
     let mut connections = JoinSet::new();
     loop {
@@ -122,8 +122,8 @@ pub async fn serve(
             () = released.cancelled() => break,
             Some(_) = connections.join_next() => {}
             incoming = endpoint.accept() => match incoming {
-                Some(incoming) if connections.len() < CONNECTIONS => {
-                    take(incoming, &host, &mut connections);
+                Some(incoming) if connections.len() < MAX_CONNECTIONS => {
+                    start_connection(incoming, &host, &mut connections);
                 }
                 Some(incoming) => incoming.refuse(),
                 None => break,
@@ -131,15 +131,15 @@ pub async fn serve(
         }
     }
     let ended = async { while connections.join_next().await.is_some() {} };
-    // A handshake under way need not end; dropping the set ends it.
-    drop(tokio::time::timeout(CLOSING, ended).await);
-    drop(tokio::time::timeout(CLOSING, endpoint.close()).await);
+    // Handshakes in progress are dropped with the set.
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, ended).await);
+    drop(tokio::time::timeout(CLOSE_TIMEOUT, endpoint.close()).await);
 }
 
-/// Starts a connection. When there are many, only for a peer that was seen to be where it says it is.
-fn take(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
-    if connections.len() < UNSEEN || incoming.remote_addr_validated() {
-        connections.spawn(host.clone().host(incoming));
+/// Starts a connection. Under load, only for a peer that has validated its address.
+fn start_connection(incoming: Incoming, host: &ConnectionContext, connections: &mut JoinSet<()>) {
+    if connections.len() < MAX_UNVALIDATED_CONNECTIONS || incoming.remote_addr_validated() {
+        connections.spawn(host.clone().serve_incoming(incoming));
     } else if let Err(error) = incoming.retry() {
         error.into_incoming().refuse();
     }

@@ -1,10 +1,10 @@
-//! What may be dialled: hosts with ports, compared as people mean them. No name is resolved here.
+//! Targets that may be dialed: hosts with ports, normalized for comparison. Names are not resolved here.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A host and a port. `localhost`, 127.0.0.1 and ::1 are the same host; names have no case.
+/// A host and a port. `localhost`, 127.0.0.1 and ::1 are the same host; names are case-insensitive.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExposedTarget {
     host: String,
@@ -24,7 +24,7 @@ impl ExposedTarget {
         self.port
     }
 
-    /// Whether it is this machine.
+    /// Whether it is on this machine.
     #[must_use]
     pub fn is_local(&self) -> bool {
         let ip = self.host.parse::<IpAddr>();
@@ -35,7 +35,7 @@ impl ExposedTarget {
             )
     }
 
-    fn same(&self, other: &Self) -> bool {
+    fn is_same(&self, other: &Self) -> bool {
         self.port == other.port
             && (self.host == other.host || (self.is_local() && other.is_local()))
     }
@@ -45,21 +45,21 @@ impl FromStr for ExposedTarget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fix = || format!("{text:?} is no host with a port: write it like localhost:3000");
+        let fix = || format!("{text:?} is not a host with a port: use a form like localhost:3000");
         let (host, port) = text.rsplit_once(':').ok_or_else(fix)?;
         let port = port.parse::<u16>().ok().filter(|port| *port > 0);
         let port = port.ok_or_else(fix)?;
         let bracketed = host.strip_prefix('[').and_then(|h| h.strip_suffix(']'));
         let host = match bracketed {
             Some(inside) => inside.parse::<Ipv6Addr>().map_err(|_| fix())?.to_string(),
-            None => name(host).ok_or_else(fix)?,
+            None => normalize_host(host).ok_or_else(fix)?,
         };
         Ok(Self { host, port })
     }
 }
 
-/// A name or an IPv4 address in its one form.
-fn name(host: &str) -> Option<String> {
+/// A name or an IPv4 address in canonical form.
+fn normalize_host(host: &str) -> Option<String> {
     let host = host.strip_suffix('.').unwrap_or(host);
     let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
     let fits = (1..=253).contains(&host.len()) && host.chars().all(known);
@@ -75,24 +75,24 @@ impl fmt::Display for ExposedTarget {
     }
 }
 
-/// The targets an agent was told to expose. Nothing else is ever dialled.
+/// The exposed targets of an agent. No other target is ever dialed.
 #[derive(Clone, Debug, Default)]
 pub struct ExposedTargets(Vec<ExposedTarget>);
 
 impl ExposedTargets {
-    /// Those and no others.
+    /// Exposes exactly these targets.
     #[must_use]
     pub fn new(targets: Vec<ExposedTarget>) -> Self {
         Self(targets)
     }
 
-    /// The target that `text` names, if it is exposed.
+    /// The target named by `text`, if it is exposed.
     #[must_use]
     pub fn find(&self, text: &str) -> Option<ExposedTarget> {
         let wanted = text.parse::<ExposedTarget>().ok()?;
         self.0
             .iter()
-            .any(|target| target.same(&wanted))
+            .any(|target| target.is_same(&wanted))
             .then_some(wanted)
     }
 }

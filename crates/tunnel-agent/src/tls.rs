@@ -1,4 +1,4 @@
-//! How TLS is spoken to an https origin: which authorities are trusted, and the one way not to care.
+//! TLS to https origins: which CAs are trusted, and how verification is disabled.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,16 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::error::{Error, Result};
 
-/// Whom to trust.
+/// TLS settings for origins.
 #[derive(Clone, Debug, Default)]
 pub struct OriginTlsSettings {
-    /// Authorities beside those of the system, as PEM.
+    /// CAs in addition to those of the system, as PEM.
     pub ca: Option<PathBuf>,
-    /// Any certificate will do.
+    /// Whether to accept any certificate.
     pub insecure: bool,
 }
 
-/// What is needed to speak TLS to an origin. The system's authorities are read when they are first
-/// needed: most origins speak plain HTTP.
+/// Creates TLS configurations. The system's CAs are loaded on first use, because most origins use plain HTTP.
 #[derive(Debug)]
 pub(crate) struct OriginTls {
     extra: Vec<CertificateDer<'static>>,
@@ -31,7 +30,7 @@ pub(crate) struct OriginTls {
 
 impl OriginTls {
     pub(crate) fn new(settings: &OriginTlsSettings) -> Result<Self> {
-        let extra = settings.ca.as_deref().map(authorities).transpose()?;
+        let extra = settings.ca.as_deref().map(read_authorities).transpose()?;
         Ok(Self {
             extra: extra.unwrap_or_default(),
             insecure: settings.insecure,
@@ -51,13 +50,13 @@ impl OriginTls {
         let mut config = match self.insecure {
             true => builder
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
                 .with_no_client_auth(),
             false => builder
                 .with_root_certificates(self.roots())
                 .with_no_client_auth(),
         };
-        // What runs over the stream is HTTP/1.1, whatever else the origin may speak.
+        // The stream carries HTTP/1.1, whatever else the origin supports.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config
     }
@@ -66,7 +65,7 @@ impl OriginTls {
         let mut roots = RootCertStore::empty();
         let native = rustls_native_certs::load_native_certs();
         for error in native.errors {
-            tracing::warn!(%error, "Authorities of the system cannot be read");
+            tracing::warn!(%error, "Failed to read the system CA certificates");
         }
         roots.add_parsable_certificates(native.certs);
         roots.add_parsable_certificates(self.extra.clone());
@@ -74,10 +73,10 @@ impl OriginTls {
     }
 }
 
-fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+fn read_authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let fix = |what: String| {
-        Error::Setting(format!(
-            "--origin-ca {}: {what}; give a file of certificates as PEM",
+        Error::InvalidSetting(format!(
+            "--origin-ca {}: {what}; use a file of PEM certificates",
             file.display()
         ))
     };
@@ -85,16 +84,16 @@ fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
         .and_then(Iterator::collect)
         .map_err(|error| fix(error.to_string()))?;
     match read.is_empty() {
-        true => Err(fix("has no certificate".to_owned())),
+        true => Err(fix("does not contain a certificate".to_owned())),
         false => Ok(read),
     }
 }
 
-/// Takes any certificate, as its owner asked for; that the peer has the key to it is still checked.
+/// Accepts any certificate, as configured. The signature that proves possession of its key is still verified.
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

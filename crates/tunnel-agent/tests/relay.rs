@@ -1,5 +1,5 @@
-//! An agent that publishes no address, reached through a real relay on loopback. `tools/make/relay`
-//! builds the relay and runs this; by itself it is ignored.
+//! An agent that publishes no address, reached through a real relay on loopback. `tools/make/relay` builds
+//! the relay and runs this test; otherwise it is ignored.
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::ConnectionDetails;
 use aplomb_api::wire::{ALPN, ConnectorId, StreamReply, StreamRequest};
-use aplomb_tunnel_agent::accept::{AllowedGateways, PARTING, listed};
-use aplomb_tunnel_agent::answer::StreamHandler;
+use aplomb_tunnel_agent::accept::{AllowedGateways, UNLISTED_GRACE, allowed_gateways};
 use aplomb_tunnel_agent::origin::OriginPool;
 use aplomb_tunnel_agent::publish::AgentIdentity;
 use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
+use aplomb_tunnel_agent::stream_handler::StreamHandler;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use aplomb_tunnel_agent::{ExposedTargets, frame};
 use iroh::endpoint::{Connection, presets};
@@ -28,9 +28,9 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 const SESSION: &str = "this-life";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A relay that ends with the test.
+/// A relay that stops with the test.
 struct Relay {
     url: String,
     _process: Child,
@@ -55,7 +55,7 @@ impl Relay {
             .kill_on_drop(true)
             .spawn()?;
         let log = process.stderr.take().context("its log is piped")?;
-        let address = timeout(PATIENCE, address(log)).await??;
+        let address = timeout(TIMEOUT, relay_address(log)).await??;
         Ok(Self {
             url: format!("http://{address}"),
             _process: process,
@@ -64,8 +64,8 @@ impl Relay {
     }
 }
 
-/// Where the relay says it serves.
-async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
+/// The address that the relay prints.
+async fn relay_address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
     let mut lines = BufReader::new(log).lines();
     while let Some(line) = lines.next_line().await? {
         if let Some((_, address)) = line.split_once("serving on ") {
@@ -75,8 +75,8 @@ async fn address(log: impl tokio::io::AsyncRead + Unpin) -> Result<SocketAddr> {
     anyhow::bail!("the relay ended")
 }
 
-/// What the agent would publish, once there is something.
-async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
+/// The details that the agent would publish, once there are any.
+async fn published_details(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     let identity = AgentIdentity {
         session: SESSION.to_owned(),
         version: "0".to_owned(),
@@ -92,10 +92,10 @@ async fn published(endpoint: &Endpoint) -> Result<ConnectionDetails> {
     }
 }
 
-/// An agent that withholds its addresses.
+/// An agent that publishes no address.
 struct Agent {
     endpoint: Endpoint,
-    _listed: watch::Sender<AllowedGateways>,
+    _allowed_gateways: watch::Sender<AllowedGateways>,
     _serving: TaskHandle<()>,
 }
 
@@ -112,23 +112,23 @@ impl Agent {
         let origins = OriginPool::new(exposed, &OriginTlsSettings::default())?;
         let (session, events) = (SESSION.to_owned(), mpsc::unbounded_channel().0);
         let answers = StreamHandler::new(origins, secret, ConnectorId::default(), session, events);
-        let (sender, listed) = watch::channel(listed(&[gateway.id().to_string()]));
+        let (sender, listed) = watch::channel(allowed_gateways(&[gateway.id().to_string()]));
         let work = serve(
             endpoint.clone(),
             Arc::new(answers),
             listed,
-            PARTING,
+            UNLISTED_GRACE,
             CancellationToken::new(),
         );
         Ok(Self {
             endpoint,
-            _listed: sender,
+            _allowed_gateways: sender,
             _serving: Tasks::on_runtime().spawn(work),
         })
     }
 }
 
-/// A service that sends one connection's bytes back.
+/// A service that echoes one connection.
 async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
@@ -140,7 +140,7 @@ async fn echo() -> Result<(String, TaskHandle<std::io::Result<u64>>)> {
     Ok((origin, Tasks::on_runtime().spawn(work)))
 }
 
-/// Sends bytes to the origin and gets them back.
+/// Sends bytes to the origin and reads the echo.
 async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = StreamRequest::Dial {
@@ -149,8 +149,8 @@ async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result
         target: origin.to_owned(),
         tls: None,
     };
-    frame::write(&mut send, &dial).await?;
-    ensure!(frame::read::<StreamReply>(&mut recv).await? == StreamReply::Connected);
+    frame::write_message(&mut send, &dial).await?;
+    ensure!(frame::read_message::<StreamReply>(&mut recv).await? == StreamReply::Connected);
     send.write_all(bytes).await?;
     send.finish()?;
     let mut got = Vec::new();
@@ -163,7 +163,7 @@ async fn exchange(connection: &Connection, origin: &str, bytes: &[u8]) -> Result
 async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
     let relay = Relay::start().await?;
     let (origin, _echo) = echo().await?;
-    // No socket at all: what reaches the agent came through the relay.
+    // No IP transport: the only path to the agent is the relay.
     let gateway = Endpoint::builder(presets::Minimal)
         .clear_ip_transports()
         .relay_mode(RelayMode::custom([relay.url.parse::<RelayUrl>()?]))
@@ -171,15 +171,15 @@ async fn an_agent_without_addresses_is_reached_through_a_relay() -> Result<()> {
         .await?;
     let agent = Agent::start(&relay, &origin, &gateway).await?;
     let began = Instant::now();
-    let details = timeout(PATIENCE, published(&agent.endpoint)).await??;
+    let details = timeout(TIMEOUT, published_details(&agent.endpoint)).await??;
     ensure!(details.public_key.addresses.is_empty());
     let through = details.public_key.home_relay.context("a relay")?;
     println!("published {through} after {:.1?}", began.elapsed());
     let address = EndpointAddr::new(details.public_key.id.parse()?);
     let address = address.with_relay_url(through.parse()?);
-    let connection = timeout(PATIENCE, gateway.connect(address, ALPN)).await??;
+    let connection = timeout(TIMEOUT, gateway.connect(address, ALPN)).await??;
     let sent = vec![7; 100_000];
-    let got = timeout(PATIENCE, exchange(&connection, &origin, &sent)).await??;
+    let got = timeout(TIMEOUT, exchange(&connection, &origin, &sent)).await??;
     ensure!(got == sent);
     println!(
         "100,000 bytes echoed through the relay after {:.1?}",

@@ -1,5 +1,6 @@
-//! The access log: one line of JSON for each request, when it has ended. A line holds no query, header or
-//! body, because secrets travel there. A log that cannot keep up loses lines, never requests.
+//! The access log: one JSON line per request, written when the request ends. A line contains no query, header
+//! or body, because those may hold secrets. If the writer falls behind, lines are dropped; requests are never
+//! delayed.
 
 use std::fmt;
 use std::io::Write;
@@ -8,20 +9,20 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// How many lines may wait to be written.
-const WAITING: usize = 8192;
+/// How many lines may be queued for the writer.
+const MAX_QUEUED_ENTRIES: usize = 8192;
 
 /// One request.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessLogEntry {
-    /// When it came.
+    /// When it arrived.
     pub time: Timestamp,
-    /// The name it is known by in this log and to its origin.
+    /// The request id in this log and in the header sent to the origin.
     pub request_id: String,
-    /// Who asked: an address without a port.
+    /// IP address of the client.
     pub client: String,
-    /// namespace/name of the tunnel, if the hostname has one.
+    /// namespace/name of the tunnel, if the hostname belongs to one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<String>,
     /// The configuration that served it.
@@ -29,44 +30,44 @@ pub struct AccessLogEntry {
     pub revision: Option<String>,
     /// The method.
     pub method: String,
-    /// The hostname it asked for.
+    /// The requested hostname.
     pub host: String,
     /// The path, without the query.
     pub path: String,
     /// HTTP/1.1 or HTTP/2.0.
     pub protocol: String,
-    /// The status; 499 if the client went before there was one.
+    /// The status code; 499 if the client disconnected before a response.
     pub status: u16,
-    /// Why the gateway itself answered or broke off, of [`crate::reason`].
+    /// Why the gateway itself responded or aborted; one of [`crate::reason`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// Bytes of the request's body.
+    /// Bytes of the request body.
     pub received: u64,
-    /// Bytes of the response's body.
+    /// Bytes of the response body.
     pub sent: u64,
-    /// From the first byte of the head to the last byte of the body, in milliseconds.
+    /// Milliseconds from the first byte of the request head to the last byte of the response body.
     pub duration_ms: f64,
 }
 
-/// Where lines go. Clones share it.
+/// Destination of access log lines. Clones share it.
 #[derive(Clone)]
 pub struct AccessLog(mpsc::Sender<AccessLogEntry>);
 
 impl AccessLog {
-    /// Lines go to `writer`, from a thread of their own: a pipe that is full must not stop requests.
+    /// Writes lines to `writer` from a separate thread, because a full pipe must not block requests.
     ///
     /// # Errors
-    /// There is no thread to be had.
-    pub fn to(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (lines, waiting) = mpsc::channel(WAITING);
+    /// The thread cannot be started.
+    pub fn new(writer: impl Write + Send + 'static) -> std::io::Result<Self> {
+        let (lines, waiting) = mpsc::channel(MAX_QUEUED_ENTRIES);
         std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write(waiting, writer))?;
+            .spawn(move || write_entries(waiting, writer))?;
         Ok(Self(lines))
     }
 
-    /// Notes a line; false if it is lost.
-    pub(crate) fn note(&self, line: AccessLogEntry) -> bool {
+    /// Queues a line; false if it was dropped.
+    pub(crate) fn try_log(&self, line: AccessLogEntry) -> bool {
         self.0.try_send(line).is_ok()
     }
 }
@@ -77,8 +78,8 @@ impl fmt::Debug for AccessLog {
     }
 }
 
-/// Writes until nobody can note anything more, or the writer is gone.
-fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
+/// Writes until all senders are dropped or the writer fails.
+fn write_entries(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
     let mut writer = std::io::BufWriter::new(writer);
     while let Some(line) = waiting.blocking_recv() {
         let written = serde_json::to_writer(&mut writer, &line)
@@ -89,7 +90,7 @@ fn write(mut waiting: mpsc::Receiver<AccessLogEntry>, writer: impl Write) {
                 false => Ok(()),
             });
         if let Err(error) = written {
-            tracing::warn!(%error, "The access log cannot be written any more");
+            tracing::warn!(%error, "Failed to write the access log; access logging stops");
             return;
         }
     }
@@ -101,11 +102,11 @@ mod tests {
 
     use super::*;
 
-    struct Sent(sync::Sender<Vec<u8>>);
+    struct ChannelWriter(sync::Sender<Vec<u8>>);
 
-    impl Write for Sent {
+    impl Write for ChannelWriter {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            // The test may have seen enough.
+            // The test may have stopped receiving.
             let _ = self.0.send(bytes.to_vec());
             Ok(bytes.len())
         }
@@ -115,7 +116,7 @@ mod tests {
         }
     }
 
-    fn line() -> AccessLogEntry {
+    fn entry() -> AccessLogEntry {
         AccessLogEntry {
             time: Timestamp::UNIX_EPOCH,
             request_id: "1".to_owned(),
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn a_request_is_one_line_of_json() {
         let (send, receive) = sync::channel();
-        let log = AccessLog::to(Sent(send)).expect("a thread");
-        assert!(log.note(line()));
+        let log = AccessLog::new(ChannelWriter(send)).expect("a thread");
+        assert!(log.try_log(entry()));
         let text = receive.recv().expect("a line");
         let text = String::from_utf8(text).expect("text");
         assert_eq!(text.lines().count(), 1);
@@ -149,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_hangs_costs_lines_and_nothing_else() {
-        struct Hangs(sync::Receiver<()>);
-        impl Write for Hangs {
+    fn a_blocked_writer_loses_only_entries() {
+        struct BlockedWriter(sync::Receiver<()>);
+        impl Write for BlockedWriter {
             fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
                 // Ends with the test.
                 let _ = self.0.recv();
@@ -162,8 +163,13 @@ mod tests {
             }
         }
         let (_held, hang) = sync::channel();
-        let log = AccessLog::to(Hangs(hang)).expect("a thread");
-        let kept = (0..WAITING * 3).filter(|_| log.note(line())).count();
-        assert!((WAITING..WAITING * 3).contains(&kept), "{kept}");
+        let log = AccessLog::new(BlockedWriter(hang)).expect("a thread");
+        let kept = (0..MAX_QUEUED_ENTRIES * 3)
+            .filter(|_| log.try_log(entry()))
+            .count();
+        assert!(
+            (MAX_QUEUED_ENTRIES..MAX_QUEUED_ENTRIES * 3).contains(&kept),
+            "{kept}"
+        );
     }
 }

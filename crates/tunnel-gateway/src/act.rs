@@ -1,5 +1,5 @@
-//! Carries out a plan: sessions first, then the table that needs them, then what is said of it. Every
-//! effect may be repeated. Nothing here decides what is served.
+//! Applies a table: sessions first, then the table that needs them, then the status report. Every effect may
+//! be repeated. Decisions are made in `decide`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,31 +14,31 @@ use tokio::time::{Instant, timeout};
 use crate::controller::NAME;
 use crate::listing;
 use crate::office::GatewayContext;
-use crate::serve::ServePhase;
+use crate::proxy::ServePhase;
 use crate::table::RoutingTable;
 use crate::world::TableReport;
 
-/// How long one write may take: a server that hangs must not keep the next table waiting.
-const WRITE: Duration = Duration::from_secs(2);
+/// Timeout of one write. A server that hangs must not delay the next table.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The surroundings of an effect.
+/// The context of an effect.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
 }
 
 impl Act<'_> {
-    /// Puts a table in force.
-    pub(crate) fn serve(&self, table: RoutingTable, report: &TableReport) {
-        self.office.sessions.keep(&report.wanted);
-        self.office.telemetry.retain(&table);
+    /// Puts a table into service.
+    pub(crate) fn install_table(&self, table: RoutingTable, report: &TableReport) {
+        self.office.sessions.set_targets(&report.session_targets);
+        self.office.telemetry.retain_tunnels(&table);
         self.office.table.store(Arc::new(table));
-        self.office.health.reach(ServePhase::Serving);
+        self.office.health.advance_to(ServePhase::Serving);
     }
 
-    /// What is to be said of the table in force.
-    pub(crate) fn words(&self, report: &TableReport) -> GatewayReplicaSpec {
-        let place = &self.office.place;
+    /// The report for the current table.
+    pub(crate) fn replica_spec(&self, report: &TableReport) -> GatewayReplicaSpec {
+        let place = &self.office.replica;
         let mut spec = GatewayReplicaSpec {
             listen: place.listen.clone(),
             listen_tls: place.listen_tls.clone(),
@@ -50,36 +50,39 @@ impl Act<'_> {
             tunnels: i32::try_from(report.tunnels).unwrap_or(i32::MAX),
             ..GatewayReplicaSpec::default()
         };
-        let lost = self.office.sessions.lost();
-        listing::list(&mut spec, &report.quarantined, &lost);
+        let lost = self.office.sessions.lost_sessions();
+        listing::write_lists(&mut spec, &report.quarantined, &lost);
         spec
     }
 
-    /// Says it. A failure is remembered and tried again later: tables go on being built meanwhile.
-    pub(crate) async fn publish(&self, spec: GatewayReplicaSpec) {
+    /// Writes the report. A failure is recorded and retried later; tables are built meanwhile.
+    pub(crate) async fn publish_replica(&self, spec: GatewayReplicaSpec) {
         let mut said = spec.clone();
         said.renew_time = Some(MicroTime(self.office.clock.now()));
-        let mut replica = GatewayReplica::new(&self.office.place.identity, said);
-        replica.metadata.namespace = Some(self.office.place.namespace.clone());
-        let written = timeout(WRITE, self.write(replica)).await;
+        let mut replica = GatewayReplica::new(&self.office.replica.identity, said);
+        replica.metadata.namespace = Some(self.office.replica.namespace.clone());
+        let written = timeout(WRITE_TIMEOUT, self.apply_replica(replica)).await;
         let now = Instant::now();
-        let mut memory = self.office.memory();
+        let mut memory = self.office.state();
         match written {
-            Ok(Ok(_)) => memory.pace.published(spec, now),
+            Ok(Ok(_)) => memory.schedule.record_published(spec, now),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "Cannot say what is served");
-                memory.pace.failed(now);
+                tracing::warn!(%error, "Failed to update GatewayReplica");
+                memory.schedule.record_failure(now);
             }
             Err(_) => {
-                tracing::warn!("Cannot say what is served: no answer within {WRITE:?}");
-                memory.pace.failed(now);
+                tracing::warn!(
+                    "Failed to update GatewayReplica: no response within {WRITE_TIMEOUT:?}"
+                );
+                memory.schedule.record_failure(now);
             }
         }
     }
 
-    /// Applies the record, which also makes it: nobody else does. The cache shows it at once.
-    async fn write(&self, replica: GatewayReplica) -> Result<()> {
-        let place = &self.office.place;
+    /// Applies the GatewayReplica, creating it if needed. This replica is its only writer. The response also
+    /// updates the cache.
+    async fn apply_replica(&self, replica: GatewayReplica) -> Result<()> {
+        let place = &self.office.replica;
         let api: Api<GatewayReplica> = Api::namespaced(self.cx.client(), &place.namespace);
         let params = PatchParams::apply(NAME).force();
         let record = Patch::Apply(&replica);
@@ -89,13 +92,15 @@ impl Act<'_> {
         Ok(())
     }
 
-    /// Takes this replica's name off the list.
+    /// Deletes this replica's GatewayReplica.
     ///
     /// # Errors
-    /// As the API server says.
-    pub(crate) async fn withdraw(&self) -> Result<()> {
-        self.cx.delete::<GatewayReplica>(&self.office.own()).await?;
-        self.office.has_left();
+    /// Errors of the API server.
+    pub(crate) async fn delete_replica(&self) -> Result<()> {
+        self.cx
+            .delete::<GatewayReplica>(&self.office.replica_key())
+            .await?;
+        self.office.set_left();
         Ok(())
     }
 }

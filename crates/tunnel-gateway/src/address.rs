@@ -1,5 +1,5 @@
-//! Connections to backends that have an address of their own: resolved, judged by the [`AddressPolicy`], and then
-//! dialled at exactly the address that was judged. TLS is spoken here where the origin has it.
+//! Connections to backends with an address: resolved, checked by the [`AddressPolicy`], and then dialed at
+//! exactly the address that was checked. TLS to the origin is handled here.
 
 use std::fmt;
 use std::io;
@@ -21,37 +21,37 @@ use crate::dial::{DialError, OriginDialer, OriginStream};
 use crate::guard::AddressPolicy;
 use crate::table::{Addresses, OriginAddress, OriginTarget};
 
-/// What names stand for.
-type Resolve = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
+/// Resolves names.
+type Resolver = dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>> + Send + Sync;
 
-/// Why there is no dialer.
+/// Why the dialer cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressError {
-    /// The file of authorities cannot be read.
-    #[error("the authorities for origins are not readable as PEM certificates: {0}")]
+    /// The CA file cannot be read.
+    #[error("--origin-ca does not contain PEM certificates: {0}")]
     Authorities(String),
-    /// TLS cannot be set up.
-    #[error("TLS to origins cannot be set up: {0}")]
+    /// TLS cannot be configured.
+    #[error("cannot configure TLS to origins: {0}")]
     Tls(#[from] rustls::Error),
 }
 
 /// Dials addresses.
 pub struct AddressDialer {
-    guard: AddressPolicy,
+    policy: AddressPolicy,
     tls: TlsConnector,
-    resolve: Arc<Resolve>,
-    /// Where to begin among several addresses, so that each gets its share.
-    turn: AtomicUsize,
+    resolve: Arc<Resolver>,
+    /// Round-robin start among several addresses.
+    next_address: AtomicUsize,
 }
 
 impl AddressDialer {
-    /// A dialer that trusts the authorities of the system and those in `authorities`, which is PEM.
+    /// A dialer that trusts the system's CAs and those in `authorities` (PEM).
     ///
     /// # Errors
-    /// The authorities cannot be read.
+    /// The CAs cannot be read.
     pub fn new(guard: AddressPolicy, authorities: Option<&[u8]>) -> Result<Self, AddressError> {
         let mut roots = RootCertStore::empty();
-        // One that cannot be read is as good as one that is not there: what needs it will say so.
+        // Unreadable system CAs are ignored here; a handshake that needs them reports the failure.
         let system = rustls_native_certs::load_native_certs().certs;
         roots.add_parsable_certificates(system);
         let unreadable = |error: &dyn fmt::Display| AddressError::Authorities(error.to_string());
@@ -66,13 +66,13 @@ impl AddressDialer {
             .with_no_client_auth();
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self {
-            guard,
+            policy: guard,
             tls: TlsConnector::from(Arc::new(config)),
             resolve: Arc::new(|name| {
                 let found = async { Ok(tokio::net::lookup_host(name).await?.collect()) };
                 found.boxed()
             }),
-            turn: AtomicUsize::new(0),
+            next_address: AtomicUsize::new(0),
         })
     }
 
@@ -84,43 +84,44 @@ impl AddressDialer {
         let OriginAddress::Addresses(target) = &origin.target else {
             return Err(DialError::Offline);
         };
-        let addresses = self.resolve(target).await?;
-        let stream = dial(&addresses, deadline).await?;
+        let addresses = self.resolve_allowed(target).await?;
+        let stream = dial_first(&addresses, deadline).await?;
         let Some(name) = &origin.tls else {
             return Ok(Box::new(stream));
         };
-        let name = ServerName::try_from(name.clone())
-            .map_err(|_| DialError::Unreachable("the name of its certificate is none".into()))?;
+        let name = ServerName::try_from(name.clone()).map_err(|_| {
+            DialError::Unreachable("the TLS server name is not a valid hostname".into())
+        })?;
         let stream = self.tls.connect(name, stream).await;
         let stream = stream.map_err(|error| DialError::Unreachable(format!("TLS: {error}")))?;
         Ok(Box::new(stream))
     }
 
-    /// Every address, each of them judged: one that may not be reached is enough to refuse.
-    async fn resolve(&self, target: &Addresses) -> Result<Vec<SocketAddr>, DialError> {
+    /// Resolves and checks every address. One forbidden address rejects the whole backend.
+    async fn resolve_allowed(&self, target: &Addresses) -> Result<Vec<SocketAddr>, DialError> {
         let mut all = Vec::new();
         for name in &target.names {
             let found = (self.resolve)(name.clone()).await;
             let found =
                 found.map_err(|error| DialError::Unreachable(format!("{name}: {error}")))?;
             for address in &found {
-                self.guard
-                    .judge(*address, &target.opened)
+                self.policy
+                    .check(*address, &target.open_networks)
                     .map_err(|why| DialError::Forbidden(format!("{name}: {why}")))?;
             }
             all.extend(found);
         }
         if !all.is_empty() {
-            let turn = self.turn.fetch_add(1, Ordering::Relaxed) % all.len();
+            let turn = self.next_address.fetch_add(1, Ordering::Relaxed) % all.len();
             all.rotate_left(turn);
         }
         Ok(all)
     }
 }
 
-/// The first that takes a connection. Each has an even share of the time that is left.
-async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, DialError> {
-    let mut last = DialError::Unreachable("it has no address".to_owned());
+/// Connects to the first address that accepts. The remaining time is divided evenly.
+async fn dial_first(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, DialError> {
+    let mut last = DialError::Unreachable("the backend has no address".to_owned());
     for (index, address) in addresses.iter().enumerate() {
         let left = deadline.saturating_duration_since(Instant::now());
         let shares = u32::try_from(addresses.len() - index).unwrap_or(u32::MAX);
@@ -128,7 +129,7 @@ async fn dial(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, 
         match timeout_at(until, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "A socket option was refused");
+                    tracing::debug!(%error, "Failed to set a socket option");
                 }
                 return Ok(stream);
             }
@@ -151,7 +152,7 @@ impl OriginDialer for AddressDialer {
             .boxed()
     }
 
-    /// There is no agent behind an address.
+    /// A backend with an address has no agent.
     fn prove<'a>(
         &'a self,
         _: &'a OriginTarget,
@@ -165,7 +166,7 @@ impl OriginDialer for AddressDialer {
 impl fmt::Debug for AddressDialer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AddressDialer")
-            .field("guard", &self.guard)
+            .field("guard", &self.policy)
             .finish_non_exhaustive()
     }
 }

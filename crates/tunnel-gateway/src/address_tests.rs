@@ -1,4 +1,4 @@
-//! Tests of dialling addresses, with names that resolve to whatever a test says.
+//! Tests of dialing addresses, with a resolver set by each test.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -32,19 +32,19 @@ fn origin(name: &str, tls: Option<&str>) -> OriginTarget {
     OriginTarget {
         target: OriginAddress::Addresses(Addresses {
             names: vec![name.to_owned()],
-            opened: Vec::new(),
+            open_networks: Vec::new(),
         }),
         authority: name.to_owned(),
         tls: tls.map(str::to_owned),
     }
 }
 
-fn name(names: &Names, name: &str, addresses: &[SocketAddr]) {
+fn set_addresses(names: &Names, name: &str, addresses: &[SocketAddr]) {
     let mut names = names.lock().expect("whole");
     names.insert(name.to_owned(), addresses.to_vec());
 }
 
-async fn dial_it(
+async fn dial_until_timeout(
     dialer: &AddressDialer,
     origin: &OriginTarget,
 ) -> Result<Box<dyn OriginStream>, DialError> {
@@ -58,14 +58,14 @@ async fn a_name_that_leads_to_the_machine_itself_is_refused_before_it_is_dialled
     let address = listener.local_addr().expect("an address");
     let fine: SocketAddr = "192.0.2.1:80".parse().expect("an address");
     let (dialer, names) = dialer(AddressPolicy::default(), None);
-    name(&names, "rebind.example.com:80", &[fine, address]);
-    let error = dial_it(&dialer, &origin("rebind.example.com:80", None)).await;
+    set_addresses(&names, "rebind.example.com:80", &[fine, address]);
+    let error = dial_until_timeout(&dialer, &origin("rebind.example.com:80", None)).await;
     let Err(DialError::Forbidden(why)) = error.map(|_| ()) else {
-        panic!("it was not refused");
+        panic!("the address was dialed");
     };
     assert!(why.contains("loopback"), "{why}");
     let nobody = tokio::time::timeout(Duration::from_millis(20), listener.accept()).await;
-    assert!(nobody.is_err(), "it was dialled");
+    assert!(nobody.is_err(), "the address was dialed");
 }
 
 #[tokio::test]
@@ -76,16 +76,16 @@ async fn the_next_address_is_tried_where_one_takes_no_connection() {
     let alive = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = alive.local_addr().expect("an address");
     let (dialer, names) = dialer(loopback(), None);
-    name(&names, "two.example.com:80", &[gone, address]);
+    set_addresses(&names, "two.example.com:80", &[gone, address]);
     let origin = origin("two.example.com:80", None);
     for _ in 0..2 {
-        dial_it(&dialer, &origin)
+        dial_until_timeout(&dialer, &origin)
             .await
             .map(|_| ())
             .expect("connected");
     }
-    name(&names, "two.example.com:80", &[gone]);
-    let error = dial_it(&dialer, &origin).await.map(|_| ());
+    set_addresses(&names, "two.example.com:80", &[gone]);
+    let error = dial_until_timeout(&dialer, &origin).await.map(|_| ());
     assert!(matches!(error, Err(DialError::Unreachable(_))), "{error:?}");
 }
 
@@ -93,29 +93,30 @@ async fn the_next_address_is_tried_where_one_takes_no_connection() {
 async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
     let made = rcgen::generate_simple_self_signed(["o.example.com".to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let certified = crate::certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
+    let certified =
+        crate::certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
     let mut table = crate::table::RoutingTable::default();
     table
         .certificates
         .insert("o.example.com".to_owned(), Arc::new(certified));
     let table = Arc::new(arc_swap::ArcSwap::from_pointee(table));
-    let acceptor = TlsAcceptor::from(crate::certificates::config(table));
+    let acceptor = TlsAcceptor::from(crate::certificates::server_config(table));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let serve = async {
         for _ in 0..2 {
             let (stream, _) = listener.accept().await.expect("a caller");
             if let Ok(mut stream) = acceptor.accept(stream).await {
-                stream.write_all(b"hello").await.expect("heard");
+                stream.write_all(b"hello").await.expect("received");
                 stream.shutdown().await.expect("closed");
             }
         }
     };
     let dials = async {
         let (trusting, names) = dialer(loopback(), Some(pem.as_bytes()));
-        name(&names, "o.example.com:443", &[address]);
+        set_addresses(&names, "o.example.com:443", &[address]);
         let origin = origin("o.example.com:443", Some("o.example.com"));
-        let mut stream = dial_it(&trusting, &origin)
+        let mut stream = dial_until_timeout(&trusting, &origin)
             .await
             .map_err(|it| it.to_string());
         let mut text = String::new();
@@ -123,28 +124,29 @@ async fn tls_is_spoken_to_an_origin_whose_authority_is_known() {
         stream.read_to_string(&mut text).await.expect("read");
         assert_eq!(text, "hello");
         let (wary, names) = dialer(loopback(), None);
-        name(&names, "o.example.com:443", &[address]);
-        let error = dial_it(&wary, &origin).await.map(|_| ());
+        set_addresses(&names, "o.example.com:443", &[address]);
+        let error = dial_until_timeout(&wary, &origin).await.map(|_| ());
         assert!(matches!(error, Err(DialError::Unreachable(_))), "{error:?}");
     };
     tokio::join!(serve, dials);
 }
 
-/// A name that leads elsewhere the next time is judged again, and a class opens nothing for another.
+/// A name that resolves differently the next time is checked again, and a class permits nothing for another
+/// class.
 #[tokio::test]
-async fn every_dial_is_judged_by_what_its_own_class_opens() {
+async fn every_dial_is_checked_against_its_own_class() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let (dialer, names) = dialer(AddressPolicy::default(), None);
-    name(&names, "rebind.example.com:80", &[address]);
+    set_addresses(&names, "rebind.example.com:80", &[address]);
     let closed = origin("rebind.example.com:80", None);
     let mut opened = closed.clone();
     opened.target = OriginAddress::Addresses(Addresses {
         names: vec!["rebind.example.com:80".to_owned()],
-        opened: vec!["127.0.0.0/8".parse().expect("a network")],
+        open_networks: vec!["127.0.0.0/8".parse().expect("a network")],
     });
-    let dial = async |origin: &OriginTarget| dial_it(&dialer, origin).await.map(|_| ());
-    dial(&opened).await.expect("its class opens it");
+    let dial = async |origin: &OriginTarget| dial_until_timeout(&dialer, origin).await.map(|_| ());
+    dial(&opened).await.expect("its class permits it");
     let error = dial(&closed).await.expect_err("another class does not");
     let DialError::Forbidden(why) = error else {
         panic!("{error}");
@@ -155,7 +157,7 @@ async fn every_dial_is_judged_by_what_its_own_class_opens() {
     );
     for elsewhere in ["10.0.0.1:80", "[::ffff:10.0.0.1]:80", "[fd00:ec2::254]:80"] {
         let elsewhere = elsewhere.parse().expect("an address");
-        name(&names, "rebind.example.com:80", &[address, elsewhere]);
+        set_addresses(&names, "rebind.example.com:80", &[address, elsewhere]);
         let error = dial(&opened).await;
         assert!(matches!(error, Err(DialError::Forbidden(_))), "{elsewhere}");
     }

@@ -1,5 +1,5 @@
-//! TLS by name: from the two PEM files of a Secret to what a client that asks for a hostname is shown.
-//! No error text holds anything of a key.
+//! TLS by SNI: parses the two PEM files of a Secret and selects the certificate for a hostname. No error
+//! message contains key material.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,37 +12,37 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use crate::route::lookup;
+use crate::route::find_entry;
 use crate::table::RoutingTable;
 
 /// Why a Secret cannot be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateError {
-    /// tls.crt holds no certificate.
-    #[error("tls.crt holds no PEM certificate")]
+    /// tls.crt contains no certificate.
+    #[error("tls.crt does not contain a PEM certificate")]
     NoCertificate,
-    /// tls.crt is no PEM.
-    #[error("tls.crt is not readable as PEM")]
+    /// tls.crt is not PEM.
+    #[error("tls.crt is not valid PEM")]
     UnreadableCertificate,
-    /// tls.key holds no key.
-    #[error("tls.key holds no PEM private key")]
+    /// tls.key contains no key.
+    #[error("tls.key does not contain a PEM private key")]
     NoKey,
-    /// tls.key is no PEM.
-    #[error("tls.key is not readable as PEM")]
+    /// tls.key is not PEM.
+    #[error("tls.key is not valid PEM")]
     UnreadableKey,
-    /// The key is of a kind that is not known.
-    #[error("tls.key is of a kind that cannot be used: give an RSA, ECDSA or Ed25519 key")]
+    /// The key type is not supported.
+    #[error("tls.key has an unsupported key type: use an RSA, ECDSA or Ed25519 key")]
     UnusableKey,
-    /// The key is not that of the first certificate.
-    #[error("tls.key does not belong to the first certificate of tls.crt")]
+    /// The key does not match the first certificate.
+    #[error("tls.key does not match the first certificate in tls.crt")]
     OtherKey,
 }
 
-/// What is shown to clients, from `tls.crt` (the leaf first, then its chain) and `tls.key`.
+/// The certificate to serve, from `tls.crt` (leaf first, then its chain) and `tls.key`.
 ///
 /// # Errors
-/// They cannot be read, or do not belong together.
-pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
+/// They cannot be parsed or do not match.
+pub fn parse_key_pair(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, CertificateError> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
         .collect::<Result<_, _>>()
         .map_err(|_| CertificateError::UnreadableCertificate)?;
@@ -63,37 +63,37 @@ pub fn parse(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Certificate
     }
 }
 
-/// A listener's TLS. Each handshake looks into the table of that moment, so that a Secret that was
-/// replaced is served at once.
-pub(crate) fn config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
+/// The TLS configuration of a listener. Each handshake reads the current table, so that a replaced Secret
+/// takes effect at once.
+pub(crate) fn server_config(table: Arc<ArcSwap<RoutingTable>>) -> Arc<ServerConfig> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider knows TLS 1.2 and 1.3")
         .with_no_client_auth()
-        .with_cert_resolver(Arc::new(ByName(table)));
+        .with_cert_resolver(Arc::new(CertificateByHostname(table)));
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // A client that resumes a session is shown no certificate, and would not see that it was replaced.
+    // A resumed session does not transfer the certificate, so the client would not see a replacement.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Arc::new(config)
 }
 
-/// Nothing is shown to a client that names no hostname, or one that has no certificate: whatever was
-/// shown would be another tenant's.
-struct ByName(Arc<ArcSwap<RoutingTable>>);
+/// A handshake without SNI, or for a hostname without a certificate, fails: any other certificate would be
+/// another tenant's.
+struct CertificateByHostname(Arc<ArcSwap<RoutingTable>>);
 
-impl ResolvesServerCert for ByName {
+impl ResolvesServerCert for CertificateByHostname {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name()?.to_ascii_lowercase();
         let table = self.0.load();
         let certificates = &table.certificates;
         let wildcard = |suffix: &str| certificates.get(&format!("*.{suffix}"));
-        lookup(certificates, &name, wildcard).cloned()
+        find_entry(certificates, &name, wildcard).cloned()
     }
 }
 
-impl fmt::Debug for ByName {
+impl fmt::Debug for CertificateByHostname {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ByName")
     }
@@ -111,12 +111,12 @@ mod tests {
     #[test]
     fn a_pair_that_belongs_together_is_served() {
         let (certificate, key) = pair("a.example.com");
-        let certified = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
+        let certified = parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect("a pair");
         assert_eq!(certified.cert.len(), 1);
     }
 
     #[test]
-    fn what_does_not_fit_is_told_apart_and_tells_nothing_of_the_key() {
+    fn mismatches_have_their_own_error_and_do_not_quote_the_key() {
         let (certificate, key) = pair("a.example.com");
         let (_, other) = pair("b.example.com");
         let body: String = key.lines().skip(1).take(1).collect();
@@ -130,7 +130,8 @@ mod tests {
             (&certificate, &broken, CertificateError::UnreadableKey),
         ];
         for (certificate, key, wanted) in table {
-            let error = parse(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
+            let error =
+                parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect_err("refused");
             assert_eq!(error, wanted);
             assert!(!error.to_string().contains(&body));
         }

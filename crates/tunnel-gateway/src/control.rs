@@ -1,5 +1,5 @@
-//! The control side as a whole: the engine, and the handle by which the process tells it to leave. It
-//! opens no socket of its own, so that it runs in virtual time too.
+//! The control side: the engine, and the handle with which the process shuts it down. It opens no socket, so
+//! that it also runs in virtual time.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use aplomb::{Clock, Engine, ObjectKey, Tasks, Telemetry, Trigger};
 use arc_swap::ArcSwap;
 use tokio::time::timeout;
 
-use crate::client::AgentSessions;
 use crate::controller;
 use crate::office::{Furniture, GatewayContext, ReplicaInfo};
-use crate::serve::{PhaseHandle, ServePhase};
+use crate::proxy::{PhaseHandle, ServePhase};
+use crate::sessions::AgentSessions;
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// How long this replica tries to take its name off the list before it goes without.
-const WITHDRAW: Duration = Duration::from_secs(3);
+/// Timeout for deleting the GatewayReplica on shutdown.
+const DELETE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 pub struct GatewayDeps {
     /// The sessions with agents.
     pub sessions: Arc<dyn AgentSessions>,
-    /// What tells that a session was lost or found.
-    pub poke: Trigger,
-    /// The table in force.
+    /// Triggered when a session is lost or restored.
+    pub trigger: Trigger,
+    /// The current table.
     pub table: Arc<ArcSwap<RoutingTable>>,
-    /// Whether traffic is wanted.
+    /// The readiness phase.
     pub health: PhaseHandle,
-    /// Wall time.
+    /// Wall-clock time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the gateway counts.
+    /// Metrics of the gateway.
     pub gateway: GatewayMetrics,
 }
 
@@ -47,12 +47,12 @@ impl std::fmt::Debug for GatewayDeps {
     }
 }
 
-/// The control side of one replica. Clones are the same.
+/// The control side of one replica. Clones share the state.
 #[derive(Clone)]
 pub struct ControlHandle(GatewayContext);
 
 impl ControlHandle {
-    /// The engine of the replica at `place`, ready to run with any client.
+    /// Builds the engine of the replica at `place`. It can run with any client.
     #[must_use]
     pub fn engine(
         client: kube::Client,
@@ -62,17 +62,17 @@ impl ControlHandle {
     ) -> (Engine, Self) {
         let (health, gateway) = (parts.health.clone(), parts.gateway.clone());
         let office = GatewayContext::new(Furniture {
-            place,
+            replica: place,
             table: parts.table,
             sessions: parts.sessions,
             telemetry: parts.gateway,
             health: parts.health,
             clock: parts.clock.clone(),
-            poke: parts.poke,
+            trigger: parts.trigger,
         });
         let engine = Engine::new(controller::NAME, client).configure(|set| {
             set.admin = admin;
-            set.readiness = Readiness::new(move || unready(health.phase()));
+            set.readiness = Readiness::new(move || unready_reason(health.phase()));
             set.metrics = vec![MetricsSource::new(move |registry| {
                 gateway.register(registry)
             })];
@@ -84,32 +84,33 @@ impl ControlHandle {
         (engine, Self(office))
     }
 
-    /// Takes this replica's name off the list, so that nobody sends it anything more; gives up after a
-    /// few seconds.
-    pub async fn leave(&self) {
-        self.0.leave();
-        if timeout(WITHDRAW, self.0.left()).await.is_err() {
-            tracing::warn!("Cannot say that this replica goes: it will be missed instead");
+    /// Deletes this replica's GatewayReplica so that it gets no more traffic. Gives up after a few seconds.
+    pub async fn delete_replica(&self) {
+        self.0.request_leave();
+        if timeout(DELETE_TIMEOUT, self.0.wait_left()).await.is_err() {
+            tracing::warn!("Failed to delete GatewayReplica on shutdown; it will expire");
         }
     }
 }
 
 impl std::fmt::Debug for ControlHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Control").field(&self.0.place).finish()
+        f.debug_tuple("Control").field(&self.0.replica).finish()
     }
 }
 
-/// What to poke when a session of the replica in `namespace` is lost or found.
+/// The key to trigger when a session of the replica in `namespace` is lost or restored.
 #[must_use]
-pub fn home(namespace: &str) -> ObjectKey {
+pub fn pass_key(namespace: &str) -> ObjectKey {
     ObjectKey::new(None, namespace)
 }
 
-fn unready(phase: ServePhase) -> Option<String> {
+fn unready_reason(phase: ServePhase) -> Option<String> {
     match phase {
         ServePhase::Serving => None,
         ServePhase::Starting => Some("the first routing table is not complete".to_owned()),
-        ServePhase::Draining | ServePhase::Stopped => Some("it goes away".to_owned()),
+        ServePhase::Draining | ServePhase::Stopped => {
+            Some("the gateway is shutting down".to_owned())
+        }
     }
 }

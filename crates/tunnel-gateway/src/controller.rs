@@ -1,8 +1,7 @@
-//! The controller of the gateway: which watches it reads, what of them concerns it, and its pass.
+//! The controller of the gateway: its watches, their predicates, and its reconcile.
 //!
-//! It runs for the namespace that the replica lives in, since that is there before the replica has said
-//! anything of itself. Every pass builds the whole table; whether something is said of it is a matter
-//! of pace.
+//! It reconciles the namespace of the replica, because that exists before the replica's own record. Every
+//! pass builds the whole table; `pace` decides when to publish a report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::act::Act;
 use crate::decide::decide;
-use crate::interest::is_ours;
+use crate::interest::is_our_class;
 use crate::observe::{BY_LABEL, Observed, Observer};
 use crate::office::GatewayContext;
 use crate::views::{
@@ -23,10 +22,10 @@ use crate::views::{
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-gateway";
-/// How long one pass may take.
-const PASS: Duration = Duration::from_secs(5);
+/// Timeout of a pass.
+const PASS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The controller, on every replica.
+/// The controller. It runs on every replica.
 pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     let run = office.clone();
     let pass = move |_: Arc<Namespace>, cx: Context<Namespace>| {
@@ -35,16 +34,19 @@ pub(crate) fn controller(office: &GatewayContext) -> Controller<Namespace> {
     };
     let controller = Controller::new(NAME, pass)
         .without_leader_election()
-        .in_scope(named(None, &office.place.namespace))
+        .in_scope(single_object(None, &office.replica.namespace))
         .predicate(Predicate::unless_same(|_, _| true))
-        .deadline(PASS)
+        .deadline(PASS_TIMEOUT)
         .workers(1)
-        .triggered_by(&office.poke, "session");
-    itself(routing(backends(controller, office), office), office)
+        .triggered_by(&office.trigger, "session");
+    watch_replica(
+        watch_routing(watch_backends(controller, office), office),
+        office,
+    )
 }
 
 /// One object.
-fn named(namespace: Option<&str>, name: &str) -> Scope {
+fn single_object(namespace: Option<&str>, name: &str) -> Scope {
     Scope {
         namespace: namespace.map(str::to_owned),
         fields: Some(format!("metadata.name={name}")),
@@ -52,8 +54,11 @@ fn named(namespace: Option<&str>, name: &str) -> Scope {
     }
 }
 
-/// Gateways, their routes, and what says whose a hostname is.
-fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
+/// Gateways, routes, and the objects that determine who owns a hostname.
+fn watch_routing(
+    controller: Controller<Namespace>,
+    office: &GatewayContext,
+) -> Controller<Namespace> {
     let (gateways, routes) = (office.clone(), office.clone());
     let (claims, proxies) = (office.clone(), office.clone());
     controller
@@ -63,61 +68,68 @@ fn routing(controller: Controller<Namespace>, office: &GatewayContext) -> Contro
         .watches::<GatewayView>(
             Scope::default(),
             Predicate::unless_same(|old: &GatewayView, new| {
-                old.spec == new.spec && old.metadata.says_as(&new.metadata)
+                old.spec == new.spec && old.metadata.has_same_content(&new.metadata)
             }),
-            move |gateway, _| gateways.concern("Gateway", gateway.meta(), |_| is_ours(gateway)),
+            move |gateway, _| {
+                gateways.affected_by("Gateway", gateway.meta(), |_| is_our_class(gateway))
+            },
         )
         .watches::<RouteView>(
             Scope::default(),
             Predicate::unless_same(|old: &RouteView, new| {
-                old.spec == new.spec && old.metadata.says_as(&new.metadata)
+                old.spec == new.spec && old.metadata.has_same_content(&new.metadata)
             }),
-            move |route, _| routes.concern("HTTPRoute", route.meta(), |it| it.attaches(route)),
+            move |route, _| {
+                routes.affected_by("HTTPRoute", route.meta(), |it| it.attaches_route(route))
+            },
         )
         .watches::<HostnameClaim>(
             Scope::default(),
             Predicate::changed_by(|claim: &HostnameClaim| claim.spec.clone()),
             move |claim, _| {
                 let meta = View::meta(claim);
-                claims.concern("HostnameClaim", meta, |it| it.names(meta.name))
+                claims.affected_by("HostnameClaim", meta, |it| it.names_hostname(meta.name))
             },
         )
         .watches::<ProxyView>(
             Scope::default(),
             Predicate::unless_same(|_, _| true),
             move |proxy, _| {
-                // Nobody waits to hear of it: it has no version in what is acknowledged.
+                // No revision of it is acknowledged, so no writer waits for it.
                 let key = proxy.meta().key();
-                let concerns = proxies.interests.has(|it| it.proxies.contains(&key));
-                concerns.then(|| proxies.home()).into_iter().collect()
+                let concerns = proxies.references.matches(|it| it.proxies.contains(&key));
+                concerns.then(|| proxies.pass_key()).into_iter().collect()
             },
         )
 }
 
-/// Where requests go, and with which certificate they come.
-fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
+/// Backends and certificates.
+fn watch_backends(
+    controller: Controller<Namespace>,
+    office: &GatewayContext,
+) -> Controller<Namespace> {
     let (slices, connectors, secrets) = (office.clone(), office.clone(), office.clone());
-    let id = office.place.endpoint_id.clone();
+    let id = office.replica.endpoint_id.clone();
     controller
         .watches::<SliceView>(
             Scope::default(),
             Predicate::unless_same(|old: &SliceView, new| {
-                old.endpoints == new.endpoints && old.metadata.says_as(&new.metadata)
+                old.endpoints == new.endpoints && old.metadata.has_same_content(&new.metadata)
             }),
             move |slice, _| {
                 let key = slice.meta().key();
-                slices.concern("EndpointSlice", slice.meta(), |it| it.slices.contains(&key))
+                slices.affected_by("EndpointSlice", slice.meta(), |it| it.slices.contains(&key))
             },
         )
         .watches::<GatewayConnectorView>(
             Scope::default(),
             Predicate::changed_by(move |it: &GatewayConnectorView| {
                 let details = it.status.connection_details.clone();
-                (details, it.released(), it.lists(&id))
+                (details, it.is_released(), it.lists_gateway(&id))
             }),
             move |it, _| {
                 let key = it.meta().key();
-                connectors.concern("Connector", it.meta(), |it| it.connectors.contains(&key))
+                connectors.affected_by("Connector", it.meta(), |it| it.connectors.contains(&key))
             },
         )
         .watches::<TlsSecretView>(
@@ -128,13 +140,16 @@ fn backends(controller: Controller<Namespace>, office: &GatewayContext) -> Contr
             Predicate::unless_same(|old: &TlsSecretView, new| old.data == new.data),
             move |secret, _| {
                 let key = secret.meta().key();
-                secrets.concern("Secret", secret.meta(), |it| it.secrets.contains(&key))
+                secrets.affected_by("Secret", secret.meta(), |it| it.secrets.contains(&key))
             },
         )
 }
 
-/// What is told of this replica and to it.
-fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Controller<Namespace> {
+/// Objects about this replica.
+fn watch_replica(
+    controller: Controller<Namespace>,
+    office: &GatewayContext,
+) -> Controller<Namespace> {
     let (classes, own) = (office.clone(), office.clone());
     controller
         .watches_optional::<ConnectorClass>(
@@ -148,41 +163,44 @@ fn itself(controller: Controller<Namespace>, office: &GatewayContext) -> Control
                     spec.backend_networks.clone(),
                 )
             }),
-            move |_, _| vec![classes.home()],
+            move |_, _| vec![classes.pass_key()],
         )
-        // It writes it itself; that somebody has deleted it passes any lens.
+        // Only this replica writes it. Its deletion by another client passes every predicate.
         .watches::<GatewayReplica>(
-            named(Some(&office.place.namespace), &office.place.identity),
+            single_object(Some(&office.replica.namespace), &office.replica.identity),
             Predicate::unless_same(|_, _| true),
-            move |_, _| vec![own.home()],
+            move |_, _| vec![own.pass_key()],
         )
 }
 
-/// Observes, decides, serves; and speaks if it is time to.
+/// Observes, decides, serves, and publishes a report if one is due.
 async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<Action> {
     let began = Instant::now();
-    let rest = office.memory().rest(began);
+    let rest = office.state().rest(began);
     if let Some(rest) = rest.filter(|_| !office.is_leaving()) {
         return Ok(Action::RequeueAfter(rest));
     }
-    let Observed { world, again } = Observer { cx, office }.observe()?;
+    let Observed {
+        inputs: world,
+        requeue_at: again,
+    } = Observer { cx, office }.observe()?;
     let plan = decide(&world);
     let act = Act { cx, office };
-    act.serve(plan.table, &plan.report);
-    office.memory().built(began.elapsed(), Instant::now());
+    act.install_table(plan.table, &plan.report);
+    office.state().record_build(began.elapsed(), Instant::now());
     if office.is_leaving() {
-        act.withdraw().await?;
+        act.delete_replica().await?;
         return Ok(Action::Done);
     }
-    let words = act.words(&plan.report);
-    let first = office.memory().first_word(again);
-    let due_at = due(cx, office, &words)?;
-    // Looked at after what is due was found out: what is due at once is due by then.
+    let words = act.replica_spec(&plan.report);
+    let first = office.state().first_publish_at(again);
+    let due_at = publish_due(cx, office, &words)?;
+    // Read after the due time was computed, so that a report that is due at once counts as due.
     let now = Instant::now();
     if due_at <= now && first.is_none_or(|first| first <= now) {
-        act.publish(words.clone()).await;
+        act.publish_replica(words.clone()).await;
     }
-    let next = due(cx, office, &words)?;
+    let next = publish_due(cx, office, &words)?;
     let next = first.map_or(next, |first| next.max(first));
     let next = again.map_or(next, |again| again.min(next));
     Ok(Action::RequeueAfter(
@@ -190,8 +208,8 @@ async fn reconcile(cx: &Context<Namespace>, office: &GatewayContext) -> Result<A
     ))
 }
 
-/// When the words are to be said.
-fn due(
+/// When the report is due.
+fn publish_due(
     cx: &Context<Namespace>,
     office: &GatewayContext,
     words: &aplomb_api::tunnel::GatewayReplicaSpec,
@@ -202,10 +220,13 @@ fn due(
         cx.cache::<GatewayConnectorView>()?,
     );
     let (secrets, claims) = (cx.cache::<TlsSecretView>()?, cx.cache::<HostnameClaim>()?);
-    let listed = cx.cache::<GatewayReplica>()?.get(&office.own()).is_some();
-    let mut memory = office.memory();
+    let listed = cx
+        .cache::<GatewayReplica>()?
+        .get(&office.replica_key())
+        .is_some();
+    let mut memory = office.state();
     if !listed {
-        memory.pace.forgotten();
+        memory.schedule.reset_published();
     }
     let exists = |kind: &str, key: &aplomb::ObjectKey| match kind {
         "Gateway" => gateways.get(key).is_some(),
@@ -215,5 +236,7 @@ fn due(
         "Secret" => secrets.get(key).is_some(),
         _ => claims.get(key).is_some(),
     };
-    Ok(memory.pace.due(words, exists, Instant::now()))
+    Ok(memory
+        .schedule
+        .next_publish_at(words, exists, Instant::now()))
 }

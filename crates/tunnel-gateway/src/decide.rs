@@ -1,20 +1,20 @@
-//! What is served: the same world always leads to the same table.
+//! Builds the routing table: the same input always gives the same table.
 //!
-//! Pure and synchronous: no clock, no IO, no memory of its own. Whatever is wrong with a route is said
-//! of that route and touches no other; whose a hostname is follows from UIDs alone, never from what an
-//! object says of itself.
+//! Pure and synchronous: no clock, no IO, no state. A problem with a route is reported for that route and
+//! does not affect others. Ownership of a hostname follows from UIDs alone, never from what an object claims
+//! about itself.
 
 mod admission;
 mod backend;
 mod certificate;
 mod filters;
 mod hostname;
+mod hostname_claims;
 pub(crate) mod matcher;
-mod order;
-mod report;
+mod omissions;
+mod precedence;
 mod revision;
 mod rules;
-mod stakes;
 
 #[cfg(test)]
 mod tests;
@@ -25,40 +25,40 @@ use crate::route;
 use crate::table::{RoutingTable, TunnelInfo, VirtualHost};
 use crate::world::{TableInputs, TablePlan};
 use admission::AcceptedGateway;
-pub(crate) use admission::owner;
-use report::Omissions;
-use stakes::{ServedGateway, ServedHostname};
+pub(crate) use admission::controlling_proxy;
+use hostname_claims::{ServedGateway, ServedHostname};
+use omissions::Omissions;
 
 /// The routing table for `world`, and what to say of it.
 #[must_use]
 pub fn decide(world: &TableInputs) -> TablePlan {
     let mut notes = Omissions::default();
-    let admitted = admission::admitted(world);
-    let compiled = rules::compiled(world, &admitted, &mut notes);
-    let holdings = stakes::settled(world, &admitted, &compiled, &mut notes);
+    let admitted = admission::accepted_gateways(world);
+    let compiled = rules::compile_routes(world, &admitted, &mut notes);
+    let holdings = hostname_claims::served_gateways(world, &admitted, &compiled, &mut notes);
     let mut table = RoutingTable::default();
     for holding in &holdings {
-        serve(&mut table, holding);
-        certificate::present(&mut table, world, holding);
+        add_gateway(&mut table, holding);
+        certificate::add_certificates(&mut table, world, holding);
     }
-    reserve(&mut table, world);
+    add_reserved(&mut table, world);
     TablePlan {
-        report: notes.report(world, &holdings),
+        report: notes.into_report(world, &holdings),
         table,
     }
 }
 
 /// Lays down everything that one Gateway serves.
-fn serve(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
-    let tunnel = Arc::new(tunnel(holding));
-    for served in &holding.served {
+fn add_gateway(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
+    let tunnel = Arc::new(tunnel_info(holding));
+    for served in &holding.hostnames {
         let ServedHostname {
             hostname, routes, ..
         } = served;
         let host = Arc::new(VirtualHost {
             tunnel: tunnel.clone(),
             protocols: served.protocols,
-            routes: order::sorted(routes),
+            routes: precedence::sort_routes(routes),
         });
         match hostname.strip_prefix("*.") {
             Some(parent) => table.wildcards.insert(parent.to_owned(), host),
@@ -68,15 +68,15 @@ fn serve(table: &mut RoutingTable, holding: &ServedGateway<'_>) {
 }
 
 /// Keeps claimed hostnames that are not served from the wildcards that would serve them.
-fn reserve(table: &mut RoutingTable, world: &TableInputs) {
+fn add_reserved(table: &mut RoutingTable, world: &TableInputs) {
     let claimed = world.claims.keys();
     let idle = claimed.filter(|name| !table.hosts.contains_key(*name));
-    let served = |name: &str, tls| route::host(table, name, tls).is_some();
+    let served = |name: &str, tls| route::find_host(table, name, tls).is_some();
     let reserved = idle.filter(|name| served(name, false) || served(name, true));
     table.reserved = reserved.cloned().collect();
 }
 
-fn tunnel(holding: &ServedGateway<'_>) -> TunnelInfo {
+fn tunnel_info(holding: &ServedGateway<'_>) -> TunnelInfo {
     let AcceptedGateway { gateway, uid, .. } = &holding.gateway;
     let meta = &gateway.metadata;
     let generations = holding.routes().map(|route| route.generation);
@@ -87,6 +87,6 @@ fn tunnel(holding: &ServedGateway<'_>) -> TunnelInfo {
         generation: generations.max().unwrap_or_default(),
         revision: String::new(),
     };
-    tunnel.revision = revision::of(&tunnel, &holding.served);
+    tunnel.revision = revision::tunnel_revision(&tunnel, &holding.hostnames);
     tunnel
 }

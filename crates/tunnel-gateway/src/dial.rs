@@ -1,4 +1,4 @@
-//! How a request gets a connection to its origin, whatever carries it. A test puts a stand-in here.
+//! Connects a request to its origin, over any transport. Tests replace it.
 
 use std::fmt;
 
@@ -9,22 +9,22 @@ use tokio::time::Instant;
 
 use crate::table::OriginTarget;
 
-/// The bytes of a connection to an origin.
+/// The byte stream of a connection to an origin.
 pub trait OriginStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> OriginStream for T {}
 
 /// Connects to origins.
 pub trait OriginDialer: Send + Sync + 'static {
-    /// A connection that is used for one origin only. TLS to the origin, where it is asked for, is
-    /// inside: the bytes are HTTP.
+    /// Opens a connection to one origin. TLS to the origin, if configured, is already handled: the bytes are
+    /// HTTP.
     fn dial<'a>(
         &'a self,
         origin: &'a OriginTarget,
         deadline: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>>;
 
-    /// A proof from the agent of an origin, over the same way.
+    /// Requests a proof from the agent of an origin, over the same path.
     fn prove<'a>(
         &'a self,
         origin: &'a OriginTarget,
@@ -33,16 +33,16 @@ pub trait OriginDialer: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Proof, DialError>>;
 }
 
-/// Why there is no connection.
+/// Why a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DialError {
-    /// There is no session with the agent, and none could be had in time.
+    /// The session with the agent is down and did not come back in time.
     Offline,
-    /// The agent refuses.
+    /// The agent refused the request.
     Refused(StreamRefusal, String),
-    /// The origin did not answer.
+    /// The origin did not respond.
     Unreachable(String),
-    /// The origin's address is one that no tenant may reach from here.
+    /// Tenants may not reach the origin's address from this gateway.
     Forbidden(String),
     /// The deadline passed.
     TimedOut,
@@ -53,11 +53,11 @@ impl fmt::Display for DialError {
         match self {
             Self::Offline => f.write_str("the connector is offline"),
             Self::Refused(refusal, message) => {
-                write!(f, "the agent refuses ({refusal:?}): {message}")
+                write!(f, "the agent refused the request ({refusal:?}): {message}")
             }
-            Self::Unreachable(message) => write!(f, "the origin cannot be reached: {message}"),
+            Self::Unreachable(message) => write!(f, "cannot connect to the origin: {message}"),
             Self::Forbidden(message) => write!(f, "the origin's address is not allowed: {message}"),
-            Self::TimedOut => f.write_str("the origin took too long"),
+            Self::TimedOut => f.write_str("timed out connecting to the origin"),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What filters of a rule do to a request, to its response, and instead of it. Pure: values in, values
-//! out. What cannot be done is found by [`check`] when the table is built, not when a request comes.
+//! Applies the filters of a rule to requests and responses, and builds redirects. Pure. [`check`] rejects
+//! invalid filters when the table is built, so that no request fails later.
 
 use aplomb_api::tunnel::{
     HeaderModifier, PathModifier, PathModifierType, RequestRedirect, RouteFilter,
@@ -12,11 +12,11 @@ use http::{HeaderMap, StatusCode};
 
 use crate::route::after_prefix;
 
-/// Headers that frame a message. A filter that touched them could make two requests of one.
-const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
+/// Headers that frame a message. A filter that changed them would allow request smuggling.
+const FRAMING_HEADERS: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
-/// Whether a filter can be carried out.
-pub(crate) fn check(filter: &RouteFilter) -> Result<(), String> {
+/// Whether a filter is valid.
+pub(crate) fn check_filter(filter: &RouteFilter) -> Result<(), String> {
     let modifiers = [
         &filter.request_header_modifier,
         &filter.response_header_modifier,
@@ -40,9 +40,9 @@ fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {
     let names = modifier.set.iter().chain(&modifier.add).map(|it| &it.name);
     for name in names.chain(&modifier.remove) {
         let parsed = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| format!("{name:?} is no name of a header"))?;
-        if FRAMING.contains(&parsed) {
-            return Err(format!("header {name:?} belongs to the connection"));
+            .map_err(|_| format!("{name:?} is not a header name"))?;
+        if FRAMING_HEADERS.contains(&parsed) {
+            return Err(format!("header {name:?} is reserved for the connection"));
         }
     }
     Ok(())
@@ -51,12 +51,12 @@ fn check_modifier(modifier: &HeaderModifier) -> Result<(), String> {
 fn check_redirect(redirect: &RequestRedirect) -> Result<(), String> {
     let code = redirect.status_code.unwrap_or(302);
     if ![301, 302, 303, 307, 308].contains(&code) {
-        return Err(format!("{code} is no redirect"));
+        return Err(format!("{code} is not a redirect status"));
     }
     if let Some(port) = redirect.port
         && u16::try_from(port).map_or(true, |it| it == 0)
     {
-        return Err(format!("{port} is no port"));
+        return Err(format!("{port} is not a port"));
     }
     check_path(redirect.path.as_ref())
 }
@@ -67,7 +67,7 @@ fn check_path(path: Option<&PathModifier>) -> Result<(), String> {
     let parsed = value.is_empty() || value.parse::<PathAndQuery>().is_ok();
     match parsed && (value.is_empty() || value.starts_with('/')) {
         true => Ok(()),
-        false => Err(format!("{value:?} is no path")),
+        false => Err(format!("{value:?} is not a path")),
     }
 }
 
@@ -80,22 +80,22 @@ fn replacement(path: &PathModifier) -> &str {
 }
 
 /// Changes the headers of a request.
-pub(crate) fn on_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
+pub(crate) fn apply_to_request(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.request_header_modifier.as_ref());
-    modifiers.for_each(|modifier| modify(modifier, headers));
+    modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 
 /// Changes the headers of a response.
-pub(crate) fn on_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
+pub(crate) fn apply_to_response(filters: &[RouteFilter], headers: &mut HeaderMap) {
     let modifiers = filters
         .iter()
         .filter_map(|it| it.response_header_modifier.as_ref());
-    modifiers.for_each(|modifier| modify(modifier, headers));
+    modifiers.for_each(|modifier| modify_headers(modifier, headers));
 }
 
-fn modify(modifier: &HeaderModifier, headers: &mut HeaderMap) {
+fn modify_headers(modifier: &HeaderModifier, headers: &mut HeaderMap) {
     let parse = |name: &str, value: &str| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         Some((name, HeaderValue::from_str(value).ok()?))
@@ -115,15 +115,15 @@ fn modify(modifier: &HeaderModifier, headers: &mut HeaderMap) {
     }
 }
 
-/// The Host that the origin gets instead, if a filter says so.
-pub(crate) fn host(filters: &[RouteFilter]) -> Option<HeaderValue> {
+/// The Host header for the origin, if a filter replaces it.
+pub(crate) fn rewritten_host(filters: &[RouteFilter]) -> Option<HeaderValue> {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let name = rewrites.find_map(|it| it.hostname.as_deref())?;
     HeaderValue::from_str(name).ok()
 }
 
-/// The path that the origin gets; `prefix` is what the route matched.
-pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQuery {
+/// The path for the origin; `prefix` is the part the route matched.
+pub(crate) fn rewritten_path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQuery {
     let mut rewrites = filters.iter().filter_map(|it| it.url_rewrite.as_ref());
     let change = rewrites.find_map(|it| it.path.as_ref());
     let kept = || {
@@ -131,7 +131,7 @@ pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQ
         path.unwrap_or_else(|| PathAndQuery::from_static("/"))
     };
     let Some(change) = change else { return kept() };
-    let path = changed(change, uri.path(), prefix);
+    let path = apply_path_modifier(change, uri.path(), prefix);
     let text = match uri.query() {
         Some(query) => format!("{path}?{query}"),
         None => path,
@@ -139,8 +139,8 @@ pub(crate) fn path(filters: &[RouteFilter], uri: &Uri, prefix: &str) -> PathAndQ
     text.parse().unwrap_or_else(|_| kept())
 }
 
-/// A path after its change. A slash is never doubled and never lost between the parts.
-fn changed(change: &PathModifier, path: &str, prefix: &str) -> String {
+/// The path after the change. Slashes between the parts are neither doubled nor lost.
+fn apply_path_modifier(change: &PathModifier, path: &str, prefix: &str) -> String {
     let new = replacement(change);
     let text = match change.kind {
         PathModifierType::ReplaceFullPath => new.to_owned(),
@@ -155,8 +155,8 @@ fn changed(change: &PathModifier, path: &str, prefix: &str) -> String {
     }
 }
 
-/// A redirect: its status and where it leads, if a filter says so.
-pub(crate) fn redirect(
+/// The status and location of a redirect, if a filter sets one.
+pub(crate) fn redirect_location(
     filters: &[RouteFilter],
     (host, tls): (&str, bool),
     uri: &Uri,
@@ -167,15 +167,15 @@ pub(crate) fn redirect(
     let scheme = redirect.scheme.as_deref().unwrap_or(own.as_str());
     let host = redirect.hostname.as_deref().unwrap_or(host);
     let port = match redirect.port {
-        // A port that the scheme implies is not said.
+        // The default port of the scheme is omitted.
         Some(80) if scheme == "http" => String::new(),
         Some(443) if scheme == "https" => String::new(),
         Some(port) => format!(":{port}"),
-        // The scheme's own, which is also that of the listener.
+        // The default of the scheme, which is also the listener's.
         None => String::new(),
     };
     let path = match &redirect.path {
-        Some(change) => changed(change, uri.path(), prefix),
+        Some(change) => apply_path_modifier(change, uri.path(), prefix),
         None => uri.path().to_owned(),
     };
     let query = uri.query().map(|it| format!("?{it}")).unwrap_or_default();

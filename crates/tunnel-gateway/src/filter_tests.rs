@@ -1,4 +1,4 @@
-//! Tests of filters, table by table.
+//! Tests of filters, as tables.
 
 use serde_json::{Value, json};
 
@@ -25,9 +25,9 @@ fn headers_are_set_then_added_then_removed() {
     for (name, value) in [("x-set", "old"), ("x-add", "1"), ("x-gone", "1")] {
         headers.append(name, HeaderValue::from_static(value));
     }
-    on_response(&filters, &mut headers);
-    assert_eq!(headers["x-set"], "old", "it is for the request alone");
-    on_request(&filters, &mut headers);
+    apply_to_response(&filters, &mut headers);
+    assert_eq!(headers["x-set"], "old", "it applies to the request only");
+    apply_to_request(&filters, &mut headers);
     assert_eq!(headers["x-set"], "new");
     let added: Vec<_> = headers.get_all("x-add").iter().collect();
     assert_eq!(added, ["1", "2"]);
@@ -53,9 +53,9 @@ fn a_prefix_is_replaced_with_the_slashes_of_the_gateway_api() {
     for (asked, prefix, new, wanted) in table {
         let filters = filter(json!({"type": "URLRewrite", "urlRewrite": {
             "path": {"type": "ReplacePrefixMatch", "replacePrefixMatch": new}}}));
-        let got = path(&filters, &uri(asked), prefix);
+        let got = rewritten_path(&filters, &uri(asked), prefix);
         assert_eq!(got.as_str(), wanted, "{asked} {prefix} {new:?}");
-        let got = path(&filters, &uri(&format!("{asked}?a=b")), prefix);
+        let got = rewritten_path(&filters, &uri(&format!("{asked}?a=b")), prefix);
         assert_eq!(got.as_str(), format!("{wanted}?a=b"));
     }
 }
@@ -65,14 +65,23 @@ fn a_whole_path_and_the_host_are_replaced() {
     let filters = filter(json!({"type": "URLRewrite", "urlRewrite": {
         "hostname": "inner.example.com",
         "path": {"type": "ReplaceFullPath", "replaceFullPath": "/one"}}}));
-    assert_eq!(path(&filters, &uri("/a/b?c=d"), "/").as_str(), "/one?c=d");
-    assert_eq!(host(&filters).expect("a host"), "inner.example.com");
-    assert_eq!(path(&[], &uri("/a/b?c=d"), "/").as_str(), "/a/b?c=d");
-    assert_eq!(host(&[]), None);
+    assert_eq!(
+        rewritten_path(&filters, &uri("/a/b?c=d"), "/").as_str(),
+        "/one?c=d"
+    );
+    assert_eq!(
+        rewritten_host(&filters).expect("a host"),
+        "inner.example.com"
+    );
+    assert_eq!(
+        rewritten_path(&[], &uri("/a/b?c=d"), "/").as_str(),
+        "/a/b?c=d"
+    );
+    assert_eq!(rewritten_host(&[]), None);
 }
 
 #[test]
-fn a_redirect_says_what_changes_and_keeps_the_rest() {
+fn a_redirect_changes_what_it_names_and_keeps_the_rest() {
     let table = [
         (json!({}), "http://a.example.com/x?y=z", 302),
         (
@@ -119,15 +128,15 @@ fn a_redirect_says_what_changes_and_keeps_the_rest() {
     ];
     for (said, location, status) in table {
         let filters = filter(json!({"type": "RequestRedirect", "requestRedirect": said}));
-        check(&filters[0]).expect("it can be done");
-        let got = redirect(&filters, ("a.example.com", false), &uri("/x?y=z"), "/x");
+        check_filter(&filters[0]).expect("the filter is valid");
+        let got = redirect_location(&filters, ("a.example.com", false), &uri("/x?y=z"), "/x");
         let (code, to) = got.expect("a redirect");
         assert_eq!(
             (to.to_str().expect("text"), code.as_u16()),
             (location, status)
         );
     }
-    assert_eq!(redirect(&[], ("a", false), &uri("/"), "/"), None);
+    assert_eq!(redirect_location(&[], ("a", false), &uri("/"), "/"), None);
 }
 
 #[test]
@@ -147,6 +156,6 @@ fn what_cannot_be_done_is_found_before_a_request_comes() {
             "path": {"type": "ReplaceFullPath", "replaceFullPath": "no slash"}}}),
     ];
     for value in table {
-        check(&filter(value.clone())[0]).expect_err(&value.to_string());
+        check_filter(&filter(value.clone())[0]).expect_err(&value.to_string());
     }
 }

@@ -1,5 +1,5 @@
-//! The gateway as a process: what a program sets, how it starts, and how it goes without dropping a
-//! request. Listeners are bound before anything else and accept once the first table is complete.
+//! The gateway process: its settings, its startup, and its shutdown without dropped requests. Listeners are
+//! bound first and accept connections once the first table is complete.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,60 +16,62 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::AccessLog;
 use crate::address::AddressDialer;
-use crate::client::{AgentDialer, AgentSessions, SessionManager, TargetDialer, bind, secret_key};
-use crate::control::{ControlHandle, GatewayDeps, home};
+use crate::control::{ControlHandle, GatewayDeps, pass_key};
 use crate::guard::AddressPolicy;
 use crate::limits::ListenerLimits;
 use crate::office::ReplicaInfo;
-use crate::serve::{ProxyServer, ProxySettings, ServePhase};
+use crate::proxy::{ProxyServer, ProxySettings, ServePhase};
+use crate::sessions::{
+    AgentDialer, AgentSessions, SessionManager, TargetDialer, bind_endpoint, secret_key,
+};
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// What a program sets.
+/// Settings of the gateway.
 #[derive(Clone, Debug)]
 pub struct GatewaySettings {
-    /// The namespace of the GatewayReplicas.
+    /// Namespace of the GatewayReplicas.
     pub namespace: String,
-    /// What this replica is called. No two may share it.
+    /// Identity of this replica. Must be unique.
     pub identity: String,
-    /// Where HTTP is served.
+    /// Address of the HTTP listener.
     pub listen: SocketAddr,
-    /// Where HTTPS is served.
+    /// Address of the HTTPS listener.
     pub listen_tls: Option<SocketAddr>,
-    /// Under which address the operator reaches the listeners, if not the one they are bound to.
+    /// IP address at which the operator reaches the listeners, if it is not the bound one.
     pub advertise: Option<IpAddr>,
-    /// Where metrics and health are served.
+    /// Address of metrics and health endpoints.
     pub admin: Option<SocketAddr>,
-    /// Where the iroh key is kept; without, it is another in each life.
+    /// File of the iroh key. Without it, each process generates a new key.
     pub key_file: Option<PathBuf>,
-    /// The address of the QUIC socket; any, if not said.
-    pub quic: Option<SocketAddr>,
-    /// Relays, beside those of the ConnectorClasses.
+    /// Address of the QUIC socket; any if unset.
+    pub quic_bind: Option<SocketAddr>,
+    /// Relays, in addition to those of the ConnectorClasses.
     pub relays: Vec<String>,
-    /// How much is taken on.
+    /// Limits of the listeners.
     pub limits: ListenerLimits,
-    /// Whether `X-Aplomb-Reason` and `X-Aplomb-Revision` are sent.
+    /// Whether to send `X-Aplomb-Reason` and `X-Aplomb-Revision`.
     pub headers: bool,
-    /// Whether each request is noted on standard output.
+    /// Whether to write an access log to standard output.
     pub access_log: bool,
-    /// Clients in these networks are proxies.
+    /// Networks of trusted proxies.
     pub trusted_proxies: Vec<IpNet>,
-    /// The hostname that a request is for whose Host is an IP address or `localhost`.
+    /// The hostname for requests whose Host is an IP address or `localhost`.
     pub default_host: Option<String>,
     /// Networks that backends of every class may reach although they are not public.
     pub allow_networks: Vec<IpNet>,
     /// Networks that backends may not reach.
     pub deny_networks: Vec<IpNet>,
-    /// Authorities that certificates of https origins may come from, beside the system's: PEM.
+    /// PEM certificates of CAs for https origins, in addition to the system's.
     pub origin_ca: Option<Vec<u8>>,
-    /// How long after its last heartbeat this replica counts as gone.
+    /// How long after its last heartbeat this replica counts as dead.
     pub lease_seconds: u32,
-    /// How long requests under way may take at the end.
+    /// How long requests in flight may take on shutdown.
     pub drain: Duration,
 }
 
 impl GatewaySettings {
-    /// The usual settings of a replica called `identity` that listens on `listen`.
+    /// Default settings of a replica named `identity` that listens on `listen`.
     #[must_use]
     pub fn new(identity: &str, listen: SocketAddr) -> Self {
         Self {
@@ -80,7 +82,7 @@ impl GatewaySettings {
             advertise: None,
             admin: None,
             key_file: None,
-            quic: None,
+            quic_bind: None,
             relays: Vec::new(),
             limits: ListenerLimits::default(),
             headers: true,
@@ -96,36 +98,36 @@ impl GatewaySettings {
     }
 }
 
-/// Why a gateway cannot start, or ended.
+/// Why a gateway cannot start, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
-    /// An address cannot be listened on.
+    /// An address cannot be bound.
     #[error("cannot listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    /// Nobody could reach the listeners.
-    #[error("it listens on {0}, which nobody can connect to: say which address others reach it at")]
+    /// Other hosts cannot reach the listeners.
+    #[error("{0} cannot be reached from other hosts; set --advertise")]
     NoAddress(IpAddr),
     /// The key.
     #[error(transparent)]
-    Key(#[from] crate::client::KeyError),
+    Key(#[from] crate::sessions::KeyError),
     /// The QUIC socket.
     #[error(transparent)]
-    Bind(#[from] crate::client::BindError),
-    /// The way to addresses.
+    Bind(#[from] crate::sessions::BindError),
+    /// The dialer of addresses.
     #[error(transparent)]
     Address(#[from] crate::address::AddressError),
     /// The access log.
-    #[error("the access log cannot be written: {0}")]
+    #[error("cannot write the access log: {0}")]
     AccessLog(std::io::Error),
-    /// The control side.
+    /// The controller.
     #[error(transparent)]
     Control(#[from] aplomb::Error),
 }
 
-/// Runs a gateway until `shutdown`, then lets what is under way end.
+/// Runs a gateway until `shutdown`, then waits for requests in flight.
 ///
 /// # Errors
-/// It cannot start, or its watches cannot be had.
+/// It cannot start, or its watches cannot be established.
 pub async fn run(
     client: kube::Client,
     settings: GatewaySettings,
@@ -134,20 +136,20 @@ pub async fn run(
     let tasks = Tasks::on_runtime();
     let listeners = Listeners::bind(&settings).await?;
     let key = secret_key(settings.key_file.as_deref())?;
-    let endpoint = bind(key, &settings.relays, settings.quic).await?;
-    let place = place(&settings, &listeners, endpoint.id().to_string())?;
+    let endpoint = bind_endpoint(key, &settings.relays, settings.quic_bind).await?;
+    let place = replica_info(&settings, &listeners, endpoint.id().to_string())?;
     let (poke, table, telemetry) = (
         Trigger::default(),
         Arc::default(),
         GatewayMetrics::default(),
     );
-    let (poked, home) = (poke.clone(), home(&settings.namespace));
+    let (poked, home) = (poke.clone(), pass_key(&settings.namespace));
     let keeper = SessionManager::new(endpoint, tasks.clone(), move || poked.enqueue(&home));
     let ports = listeners.ports(&settings);
-    let server = server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
+    let server = build_server(&settings, &ports, &tasks, &table, &keeper, &telemetry)?;
     let parts = GatewayDeps {
         sessions: Arc::new(keeper.clone()),
-        poke,
+        trigger: poke,
         table,
         health: server.health(),
         clock: Clock::system(),
@@ -160,20 +162,20 @@ pub async fn run(
     let ended = engine.run(stop.clone().cancelled_owned());
     let mut engine = tasks.spawn(ended);
     let accepting = tokio::select! { biased;
-        ended = engine.wait() => return over(ended),
-        accepting = serve(&server, listeners, &tasks, shutdown) => accepting,
+        ended = engine.wait() => return control_result(ended),
+        accepting = serve_until_shutdown(&server, listeners, &tasks, shutdown) => accepting,
     };
-    control.leave().await;
+    control.delete_replica().await;
     server.drain(Instant::now() + settings.drain).await;
     drop(accepting);
     stop.cancel();
     let ended = engine.join().await;
     keeper.close().await;
-    over(ended)
+    control_result(ended)
 }
 
-/// Accepts as soon as there is a table, and returns what accepts at `shutdown`.
-async fn serve(
+/// Accepts connections once there is a table, and returns the accept tasks at `shutdown`.
+async fn serve_until_shutdown(
     server: &ProxyServer,
     listeners: Listeners,
     tasks: &Tasks,
@@ -183,22 +185,22 @@ async fn serve(
     tokio::pin!(shutdown);
     tokio::select! { biased;
         () = &mut shutdown => return Vec::new(),
-        () = health.reached(ServePhase::Serving) => {}
+        () = health.wait_for(ServePhase::Serving) => {}
     }
     let accepting = listeners.accept(server, tasks);
-    tracing::info!("Serves");
+    tracing::info!("Serving traffic");
     shutdown.await;
     accepting
 }
 
-fn over(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
+fn control_result(ended: Option<aplomb::Result<()>>) -> Result<(), GatewayError> {
     match ended {
         Some(result) => Ok(result?),
-        None => Err(aplomb::Error::fault("the control side panicked").into()),
+        None => Err(aplomb::Error::fault("the controller panicked").into()),
     }
 }
 
-fn server(
+fn build_server(
     settings: &GatewaySettings,
     ports: &[u16],
     tasks: &Tasks,
@@ -212,7 +214,7 @@ fn server(
         agents: Arc::new(AgentDialer(keeper.clone())),
         addresses: Arc::new(AddressDialer::new(guard, settings.origin_ca.as_deref())?),
     };
-    let log = || AccessLog::to(std::io::stdout()).map_err(GatewayError::AccessLog);
+    let log = || AccessLog::new(std::io::stdout()).map_err(GatewayError::AccessLog);
     let serving = ProxySettings {
         limits: settings.limits.clone(),
         headers: settings.headers,
@@ -249,7 +251,7 @@ impl Listeners {
         })
     }
 
-    /// The ports that backends never lead to on this machine.
+    /// The local ports that backends must never reach.
     fn ports(&self, settings: &GatewaySettings) -> Vec<u16> {
         let bound = std::iter::once(&self.http).chain(&self.tls);
         let bound = bound.filter_map(|it| it.local_addr().ok());
@@ -258,8 +260,8 @@ impl Listeners {
     }
 
     fn accept(self, server: &ProxyServer, tasks: &Tasks) -> Vec<TaskHandle<()>> {
-        let http = tasks.spawn(server.http(self.http));
-        let tls = self.tls.map(|tls| tasks.spawn(server.tls(tls)));
+        let http = tasks.spawn(server.serve_http(self.http));
+        let tls = self.tls.map(|tls| tasks.spawn(server.serve_tls(tls)));
         std::iter::once(http).chain(tls).collect()
     }
 }
@@ -269,8 +271,8 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, GatewayError> {
     bound.map_err(|error| GatewayError::Listen(address, error))
 }
 
-/// How this replica is known.
-fn place(
+/// How this replica is addressed.
+fn replica_info(
     settings: &GatewaySettings,
     listeners: &Listeners,
     endpoint_id: String,

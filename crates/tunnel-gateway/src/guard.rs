@@ -1,15 +1,15 @@
-//! Which addresses a tenant's backend may have. A gateway stands inside a network that its tenants are
-//! not in, so only public addresses are open, and those that the platform opens. An address is judged
-//! after its name was resolved, and the address that was judged is the one dialed, so that a DNS server
-//! cannot change its answer in between. Nothing here resolves or dials.
+//! Which addresses a tenant's backend may have. A gateway runs inside a network that its tenants must not
+//! reach, so only public addresses and those that the platform permits are allowed. Addresses are checked
+//! after name resolution, and the checked address is the one dialed, so that a DNS server cannot change it in
+//! between. Nothing here resolves or dials.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
 
-/// Where clouds give secrets to machines. Nothing opens these.
-const METADATA: [&str; 11] = [
+/// Metadata services of clouds, which hand out credentials. They can never be permitted.
+const METADATA_ADDRESSES: [&str; 11] = [
     "169.254.169.254/32",
     "169.254.170.2/32",
     "169.254.170.23/32",
@@ -23,8 +23,8 @@ const METADATA: [&str; 11] = [
     "fe80::a9fe:a9fe/128",
 ];
 
-/// What is not public. Addresses of IPv6 outside 2000::/3 are not public either.
-const CLOSED: [(&str, &str); 20] = [
+/// Networks that are not public. IPv6 outside 2000::/3 is not public either.
+const NON_PUBLIC_NETWORKS: [(&str, &str); 20] = [
     ("0.0.0.0/8", "unspecified"),
     ("10.0.0.0/8", "private"),
     ("100.64.0.0/10", "shared"),
@@ -47,56 +47,58 @@ const CLOSED: [(&str, &str); 20] = [
     ("ff00::/8", "multicast"),
 ];
 
-/// The ports of a kubelet: who reaches one may run commands in Pods or read what they are.
-const KUBELET: [u16; 2] = [10250, 10255];
+/// Ports of a kubelet, which allows running commands in Pods and reading their specs.
+const KUBELET_PORTS: [u16; 2] = [10250, 10255];
 
-/// Why an address is not dialed. The text names no address: the one who reads it may be a tenant.
+/// Why an address is not dialed. The message contains no address, because tenants can read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closed {
-    /// Its network is not public, and not opened: what kind it is of.
+pub enum AddressRefusal {
+    /// Its network is neither public nor permitted; the kind of network.
     Network(&'static str),
-    /// A kubelet may listen there.
+    /// It may be a kubelet.
     Kubelet,
-    /// It is a cloud's metadata service.
+    /// It is a cloud metadata service.
     Metadata,
     /// It is a listener of this gateway.
-    Own,
-    /// A flag of the gateway closes its network.
+    OwnListener,
+    /// `--deny-network` covers it.
     Denied,
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for AddressRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(kind) => write!(
                 f,
-                "a {kind} address: ask the platform engineer for its network in spec.backendNetworks of the \
+                "a {kind} address: ask an administrator to add its network to spec.backendNetworks of the \
                  ConnectorClass"
             ),
             Self::Kubelet => f.write_str(
-                "the port of a kubelet: it needs its address by itself (/32 or /128) in spec.backendNetworks \
+                "a kubelet port: requires its exact address (/32 or /128) in spec.backendNetworks \
                  of the ConnectorClass",
             ),
-            Self::Metadata => f.write_str("cloud metadata, which is never dialed"),
-            Self::Own => f.write_str("a listener of the gateway itself, which is never dialed"),
-            Self::Denied => f.write_str("a network that --deny-network closes"),
+            Self::Metadata => f.write_str("a cloud metadata service, which is never dialed"),
+            Self::OwnListener => {
+                f.write_str("a listener of the gateway itself, which is never dialed")
+            }
+            Self::Denied => f.write_str("a network that --deny-network forbids"),
         }
     }
 }
 
-/// Judges addresses.
+/// Checks addresses.
 #[derive(Clone, Debug)]
 pub struct AddressPolicy {
     allowed: Vec<IpNet>,
     denied: Vec<IpNet>,
-    own: Vec<u16>,
+    own_ports: Vec<u16>,
     metadata: Vec<IpNet>,
-    closed: Vec<(IpNet, &'static str)>,
+    non_public: Vec<(IpNet, &'static str)>,
 }
 
 impl AddressPolicy {
-    /// `denied` stays closed whatever a class opens; `allowed` is open to every backend, also where it
-    /// is denied. `own` are the ports that this gateway listens on.
+    /// `denied` takes precedence over classes; `allowed` is open to every backend and takes precedence over
+    /// `denied`. `own` are the ports of this gateway's listeners.
     #[must_use]
     pub fn new(allowed: Vec<IpNet>, denied: &[IpNet], own: &[u16]) -> Self {
         let network = |network: &str| -> IpNet {
@@ -106,43 +108,45 @@ impl AddressPolicy {
         Self {
             allowed,
             denied: denied.to_vec(),
-            own: own.to_vec(),
-            metadata: METADATA.map(network).to_vec(),
-            closed: CLOSED.map(|(it, kind)| (network(it), kind)).to_vec(),
+            own_ports: own.to_vec(),
+            metadata: METADATA_ADDRESSES.map(network).to_vec(),
+            non_public: NON_PUBLIC_NETWORKS
+                .map(|(it, kind)| (network(it), kind))
+                .to_vec(),
         }
     }
 
-    /// Whether an address may be dialed for a backend whose class opens these networks. An address of
-    /// IPv6 that stands for one of IPv4 is judged as that one.
+    /// Checks whether an address may be dialed for a backend whose class permits these networks. An IPv6
+    /// address that embeds an IPv4 address is checked as that one.
     ///
     /// # Errors
-    /// Says why not.
-    pub fn judge(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), Closed> {
+    /// The reason why not.
+    pub fn check(&self, address: SocketAddr, opened: &[IpNet]) -> Result<(), AddressRefusal> {
         let outer = address.ip();
-        let ip = meant(outer);
+        let ip = effective_address(outer);
         let within = |networks: &[IpNet]| networks.iter().any(|it| it.contains(&ip));
         if within(&self.metadata) {
-            return Err(Closed::Metadata);
+            return Err(AddressRefusal::Metadata);
         }
-        if self.own.contains(&address.port()) && is_local(address) {
-            return Err(Closed::Own);
+        if self.own_ports.contains(&address.port()) && is_local(address) {
+            return Err(AddressRefusal::OwnListener);
         }
         let allowed = within(&self.allowed);
         if !allowed && (within(&self.denied) || self.denied.iter().any(|it| it.contains(&outer))) {
-            return Err(Closed::Denied);
+            return Err(AddressRefusal::Denied);
         }
         let host = |it: &IpNet| it.prefix_len() == it.max_prefix_len() && it.addr() == ip;
         let by_itself = self.allowed.iter().chain(opened).any(host);
-        if KUBELET.contains(&address.port()) && !by_itself {
-            return Err(Closed::Kubelet);
+        if KUBELET_PORTS.contains(&address.port()) && !by_itself {
+            return Err(AddressRefusal::Kubelet);
         }
         if allowed || within(opened) {
             return Ok(());
         }
-        match self.closed.iter().find(|(it, _)| it.contains(&ip)) {
-            Some((_, kind)) => Err(Closed::Network(kind)),
+        match self.non_public.iter().find(|(it, _)| it.contains(&ip)) {
+            Some((_, kind)) => Err(AddressRefusal::Network(kind)),
             None if is_global(ip) => Ok(()),
-            None => Err(Closed::Network("reserved")),
+            None => Err(AddressRefusal::Network("reserved")),
         }
     }
 }
@@ -153,14 +157,14 @@ impl Default for AddressPolicy {
     }
 }
 
-/// Whether an address is one of this machine: only those can be bound.
+/// Whether an address belongs to this machine: only those can be bound.
 fn is_local(mut address: SocketAddr) -> bool {
     address.set_port(0);
-    let plain = SocketAddr::new(meant(address.ip()), 0);
+    let plain = SocketAddr::new(effective_address(address.ip()), 0);
     UdpSocket::bind(address).is_ok() || UdpSocket::bind(plain).is_ok()
 }
 
-/// Of IPv6 only 2000::/3 is assigned for use on the Internet.
+/// Only 2000::/3 is assigned for the IPv6 Internet.
 fn is_global(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(_) => true,
@@ -168,21 +172,20 @@ fn is_global(ip: IpAddr) -> bool {
     }
 }
 
-/// The address that packets to it end up at: of one that is mapped, compatible, NAT64 or 6to4 the inner
-/// one.
-fn meant(ip: IpAddr) -> IpAddr {
+/// The effective destination: the embedded address of mapped, compatible, NAT64 and 6to4 addresses.
+fn effective_address(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(_) => ip,
-        IpAddr::V6(outer) => embedded(outer).map_or(ip, IpAddr::V4),
+        IpAddr::V6(outer) => embedded_ipv4(outer).map_or(ip, IpAddr::V4),
     }
 }
 
-fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
+fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let low = Ipv4Addr::from_bits(u32::try_from(bits & 0xffff_ffff).ok()?);
     match address.segments() {
         [0, 0, 0, 0, 0, 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => Some(low),
-        // Not :: and ::1, which are addresses of their own.
+        // Except :: and ::1, which do not embed an address.
         [0, 0, 0, 0, 0, 0, ..] if bits > 1 => Some(low),
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => Some(low),
         [0x2002, high, next, ..] => {

@@ -1,12 +1,17 @@
-//! Tests of the guard, address by address.
+//! Tests of the address policy, address by address.
 
 use proptest::prelude::*;
 
 use super::*;
 
-fn judged(guard: &AddressPolicy, opened: &[IpNet], address: &str, port: u16) -> Result<(), Closed> {
+fn check(
+    guard: &AddressPolicy,
+    opened: &[IpNet],
+    address: &str,
+    port: u16,
+) -> Result<(), AddressRefusal> {
     let ip = address.parse().expect("an address");
-    guard.judge(SocketAddr::new(ip, port), opened)
+    guard.check(SocketAddr::new(ip, port), opened)
 }
 
 fn networks(texts: &[&str]) -> Vec<IpNet> {
@@ -77,8 +82,11 @@ fn what_is_not_public_is_closed() {
         "2002:7f00:1::1",
         "2002:6440:1::1",
     ] {
-        let why = judged(&guard, &[], address, 80).expect_err(address);
-        assert!(matches!(why, Closed::Network(_)), "{address}: {why}");
+        let why = check(&guard, &[], address, 80).expect_err(address);
+        assert!(
+            matches!(why, AddressRefusal::Network(_)),
+            "{address}: {why}"
+        );
         assert!(why.to_string().contains("spec.backendNetworks"), "{why}");
         assert!(!why.to_string().contains(address), "{why}");
     }
@@ -99,7 +107,7 @@ fn what_is_public_is_open() {
         "64:ff9b::8.8.8.8",
         "2002:808:808::1",
     ] {
-        judged(&guard, &[], address, 80).expect(address);
+        check(&guard, &[], address, 80).expect(address);
     }
 }
 
@@ -118,13 +126,13 @@ fn a_class_opens_its_networks_and_no_others() {
         ("127.0.0.2", false),
         ("8.8.8.8", true),
     ] {
-        let fine = judged(&guard, &opened, address, 80).is_ok();
+        let fine = check(&guard, &opened, address, 80).is_ok();
         assert_eq!(fine, open, "{address}");
     }
-    // What the outer form of an address is in opens nothing of the inner one.
+    // Permitting the outer form of an address does not permit the embedded one.
     let forms = networks(&["::/0"]);
     for address in ["::ffff:10.0.0.1", "64:ff9b::10.0.0.1", "2002:a00:1::1"] {
-        judged(&guard, &forms, address, 80).expect_err(address);
+        check(&guard, &forms, address, 80).expect_err(address);
     }
 }
 
@@ -135,13 +143,13 @@ fn metadata_and_kubelets_stay_closed_in_an_open_network() {
         AddressPolicy::new(networks(&EVERYTHING), &[], &[]),
     ] {
         for address in METADATA_SERVICES {
-            let why = judged(&guard, &networks(&EVERYTHING), address, 80);
-            assert_eq!(why, Err(Closed::Metadata), "{address}");
+            let why = check(&guard, &networks(&EVERYTHING), address, 80);
+            assert_eq!(why, Err(AddressRefusal::Metadata), "{address}");
         }
     }
     let guard = AddressPolicy::default();
     let opened = networks(&["10.0.0.0/8", "10.0.0.7/32", "fd12::/16", "fd12::7/128"]);
-    for port in KUBELET {
+    for port in KUBELET_PORTS {
         for (address, open) in [
             ("10.0.0.6", false),
             ("10.0.0.7", true),
@@ -151,12 +159,16 @@ fn metadata_and_kubelets_stay_closed_in_an_open_network() {
             ("fd12::7", true),
             ("8.8.8.8", false),
         ] {
-            let judged = judged(&guard, &opened, address, port);
-            let wanted = if open { Ok(()) } else { Err(Closed::Kubelet) };
+            let judged = check(&guard, &opened, address, port);
+            let wanted = if open {
+                Ok(())
+            } else {
+                Err(AddressRefusal::Kubelet)
+            };
             assert_eq!(judged, wanted, "{address} {port}");
         }
     }
-    judged(&guard, &opened, "10.0.0.6", 10251).expect("another port");
+    check(&guard, &opened, "10.0.0.6", 10251).expect("another port");
 }
 
 #[test]
@@ -164,12 +176,12 @@ fn the_gateways_own_listeners_stay_closed_in_an_open_network() {
     let all = networks(&EVERYTHING);
     let guard = AddressPolicy::new(all.clone(), &[], &[8080, 9090]);
     for address in ["127.0.0.1", "127.0.0.9", "::ffff:127.0.0.1", "0.0.0.0"] {
-        let judge = |port| judged(&guard, &all, address, port);
-        assert_eq!(judge(8080), Err(Closed::Own), "{address}");
-        assert_eq!(judge(9090), Err(Closed::Own), "{address}");
+        let judge = |port| check(&guard, &all, address, port);
+        assert_eq!(judge(8080), Err(AddressRefusal::OwnListener), "{address}");
+        assert_eq!(judge(9090), Err(AddressRefusal::OwnListener), "{address}");
         assert_eq!(judge(8081), Ok(()), "{address}");
     }
-    assert_eq!(judged(&guard, &all, "10.99.99.99", 8080), Ok(()));
+    assert_eq!(check(&guard, &all, "10.99.99.99", 8080), Ok(()));
 }
 
 #[test]
@@ -182,13 +194,13 @@ fn flags_allow_and_deny_for_every_class() {
     let opened = networks(&["10.0.0.0/8"]);
     for (address, wanted) in [
         ("10.1.2.3", Ok(())),
-        ("10.1.3.3", Err(Closed::Denied)),
+        ("10.1.3.3", Err(AddressRefusal::Denied)),
         ("10.2.0.1", Ok(())),
-        ("8.8.8.8", Err(Closed::Denied)),
-        ("::ffff:8.8.8.8", Err(Closed::Denied)),
-        ("2a00::1", Err(Closed::Denied)),
+        ("8.8.8.8", Err(AddressRefusal::Denied)),
+        ("::ffff:8.8.8.8", Err(AddressRefusal::Denied)),
+        ("2a00::1", Err(AddressRefusal::Denied)),
     ] {
-        assert_eq!(judged(&guard, &opened, address, 80), wanted, "{address}");
+        assert_eq!(check(&guard, &opened, address, 80), wanted, "{address}");
     }
 }
 
@@ -204,8 +216,8 @@ proptest! {
             Ipv6Addr::from_bits(0x2002 << 112 | high << 80 | 1),
         ] {
             let guard = AddressPolicy::default();
-            let same = guard.judge(SocketAddr::new(form.into(), port), &opened);
-            prop_assert_eq!(guard.judge(SocketAddr::new(plain.into(), port), &opened), same);
+            let same = guard.check(SocketAddr::new(form.into(), port), &opened);
+            prop_assert_eq!(guard.check(SocketAddr::new(plain.into(), port), &opened), same);
         }
     }
 }

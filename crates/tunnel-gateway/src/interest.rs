@@ -1,8 +1,8 @@
-//! Which objects matter to the table in force. An event of any other is dropped before it becomes a run
-//! or an acknowledgement.
+//! Which objects matter to the current table. Events of other objects are dropped before they trigger a
+//! reconcile or an acknowledgment.
 //!
-//! The set is laid down before the caches are read that it is about: what changes after that is seen by
-//! its event, what changed before by the read.
+//! The set is updated before the caches it covers are read: later changes arrive as events, and earlier ones
+//! are in the caches.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,10 +10,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{CLASS, annotations};
 
-use crate::decide::owner;
+use crate::decide::controlling_proxy;
 use crate::views::{GatewayView, ObjectReference, RouteView, SliceView};
 
-/// The names that the objects of a table name.
+/// The names that a table's objects refer to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableReferences {
     pub(crate) gateways: BTreeSet<ObjectKey>,
@@ -24,7 +24,7 @@ pub(crate) struct TableReferences {
     pub(crate) connectors: BTreeSet<ObjectKey>,
 }
 
-/// The interest in force. Clones share it.
+/// The current references. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReferenceIndex(Arc<RwLock<TableReferences>>);
 
@@ -33,9 +33,8 @@ impl ReferenceIndex {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = interest;
     }
 
-    /// Adds an interest to the one in force: until a pass knows all that matters now, what mattered
-    /// before it does so still.
-    pub(crate) fn widen(&self, interest: &TableReferences) {
+    /// Adds references. Until a pass has computed the new set, the previous references still count.
+    pub(crate) fn extend(&self, interest: &TableReferences) {
         let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
         held.gateways.extend(interest.gateways.iter().cloned());
         held.hostnames.extend(interest.hostnames.iter().cloned());
@@ -45,24 +44,25 @@ impl ReferenceIndex {
         held.connectors.extend(interest.connectors.iter().cloned());
     }
 
-    pub(crate) fn has(&self, asked: impl FnOnce(&TableReferences) -> bool) -> bool {
+    pub(crate) fn matches(&self, asked: impl FnOnce(&TableReferences) -> bool) -> bool {
         asked(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 /// Whether a Gateway is of our class.
-pub(crate) fn is_ours(gateway: &GatewayView) -> bool {
+pub(crate) fn is_our_class(gateway: &GatewayView) -> bool {
     &*gateway.spec.gateway_class_name == CLASS
 }
 
 impl TableReferences {
-    /// What the Gateways of our class name.
-    pub(crate) fn in_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
+    /// The references of our class's Gateways.
+    pub(crate) fn from_gateways<'a>(gateways: impl Iterator<Item = &'a GatewayView>) -> Self {
         let mut interest = Self::default();
         for gateway in gateways {
             let meta = gateway.meta();
             interest.gateways.insert(meta.key());
-            let owner = owner(meta.owners).map(|owner| ObjectKey::new(meta.namespace, owner.name));
+            let owner = controlling_proxy(meta.owners)
+                .map(|owner| ObjectKey::new(meta.namespace, owner.name));
             interest.proxies.extend(owner);
             for listener in &gateway.spec.listeners {
                 let hostname = listener.hostname.as_deref();
@@ -77,8 +77,8 @@ impl TableReferences {
         interest
     }
 
-    /// Whether a hostname is named, or a wildcard would serve it.
-    pub(crate) fn names(&self, hostname: &str) -> bool {
+    /// Whether a hostname is referenced, or a wildcard would serve it.
+    pub(crate) fn names_hostname(&self, hostname: &str) -> bool {
         let covered = |(at, _): (usize, &str)| {
             let wildcard = format!("*{}", &hostname[at..]);
             self.hostnames.contains(&wildcard)
@@ -87,14 +87,14 @@ impl TableReferences {
             || (self.has_wildcards() && hostname.match_indices('.').any(covered))
     }
 
-    /// Whether a hostname that is named is a wildcard.
+    /// Whether a referenced hostname is a wildcard.
     pub(crate) fn has_wildcards(&self) -> bool {
         let mut rest = self.hostnames.range("*.".to_owned()..);
         rest.next().is_some_and(|it| it.starts_with("*."))
     }
 
-    /// Whether a route is attached to one of the Gateways, or wants to be.
-    pub(crate) fn attaches(&self, route: &RouteView) -> bool {
+    /// Whether a route is attached to one of the Gateways, or requests to be.
+    pub(crate) fn attaches_route(&self, route: &RouteView) -> bool {
         let namespace = route.meta().namespace;
         let mut parents = route.spec.parent_refs.iter();
         parents.any(|parent| {
@@ -103,7 +103,8 @@ impl TableReferences {
         })
     }
 
-    /// Adds what a route names, its hostnames included: a wildcard listener does not say them.
+    /// Adds the references of a route, including its hostnames, because a wildcard listener does not list
+    /// them.
     pub(crate) fn add_route(&mut self, route: &RouteView) {
         let namespace = route.meta().namespace;
         let hostnames = route
@@ -128,7 +129,7 @@ impl TableReferences {
         }
     }
 
-    /// Adds the connector that an EndpointSlice names.
+    /// Adds the connector of an EndpointSlice.
     pub(crate) fn add_slice(&mut self, slice: &SliceView) {
         let named = slice.metadata.annotations.get(annotations::CONNECTOR);
         let key = named.map(|name| ObjectKey::new(slice.meta().namespace, name));
@@ -144,25 +145,25 @@ mod tests {
     fn a_claim_matters_where_its_name_or_a_wildcard_over_it_is_named() {
         let mut interest = TableReferences::default();
         interest.hostnames.insert("a.example.org".to_owned());
-        assert!(interest.names("a.example.org"));
-        assert!(!interest.names("a.b.example.com"));
+        assert!(interest.names_hostname("a.example.org"));
+        assert!(!interest.names_hostname("a.b.example.com"));
         interest.hostnames.insert("*.example.com".to_owned());
-        assert!(interest.names("a.b.example.com"));
-        assert!(!interest.names("example.com"));
-        assert!(!interest.names("b.example.org"));
+        assert!(interest.names_hostname("a.b.example.com"));
+        assert!(!interest.names_hostname("example.com"));
+        assert!(!interest.names_hostname("b.example.org"));
     }
 
     #[test]
-    fn what_mattered_does_so_until_a_pass_knows_all_that_matters() {
+    fn references_are_kept_until_a_pass_has_replaced_them() {
         let (interests, key) = (ReferenceIndex::default(), ObjectKey::new(Some("a"), "app"));
         let slices = BTreeSet::from([key.clone()]);
         interests.set(TableReferences {
             slices,
             ..TableReferences::default()
         });
-        interests.widen(&TableReferences::default());
-        assert!(interests.has(|it| it.slices.contains(&key)));
+        interests.extend(&TableReferences::default());
+        assert!(interests.matches(|it| it.slices.contains(&key)));
         interests.set(TableReferences::default());
-        assert!(!interests.has(|it| it.slices.contains(&key)));
+        assert!(!interests.matches(|it| it.slices.contains(&key)));
     }
 }

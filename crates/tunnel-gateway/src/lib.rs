@@ -1,12 +1,11 @@
-//! The data plane of tunnels: HTTP in, iroh out. It serves what its caches say and tells what it
-//! serves; it decides nothing about tunnels.
+//! The data plane of tunnels: HTTP in, iroh out. It serves and reports what its caches contain, and makes no
+//! decisions about tunnels.
 #![forbid(unsafe_code)]
 
 pub mod access;
 mod act;
 pub mod address;
 pub mod certificates;
-pub mod client;
 pub mod control;
 mod controller;
 pub mod decide;
@@ -23,9 +22,10 @@ pub mod office;
 mod pace;
 mod path;
 mod pool;
+pub mod proxy;
 pub mod reason;
 pub mod route;
-pub mod serve;
+pub mod sessions;
 pub mod table;
 pub mod telemetry;
 pub mod views;

@@ -1,39 +1,39 @@
-//! How much the gateway takes on. A limit that is reached refuses what is too much and touches nothing
-//! that is already under way, nor anybody else.
+//! Limits of the gateway. A limit that is reached rejects the excess and affects neither requests in flight
+//! nor other tenants.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Every limit of the public listeners.
+/// The limits of the public listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerLimits {
-    /// How many bytes the head of a request may have.
+    /// Maximum size of a request head in bytes.
     pub header_bytes: usize,
-    /// How many headers a request may have.
+    /// Maximum number of headers of a request.
     pub headers: usize,
-    /// How long a connection may wait for the head of its next request, and for a TLS handshake.
+    /// Timeout for the next request head on a connection, and for a TLS handshake.
     pub header_timeout: Duration,
-    /// How long a body may stand still, in either direction.
+    /// How long a body may make no progress, in either direction.
     pub body_idle: Duration,
-    /// How long nothing may come over an upgraded connection, from neither side.
+    /// How long an upgraded connection may be idle in both directions.
     pub upgrade_idle: Duration,
-    /// How long a connection to an origin may take.
+    /// Timeout for connecting to an origin.
     pub dial_timeout: Duration,
-    /// How long a response may take to begin after the request was sent, where the route says nothing.
+    /// Timeout from the sent request to the response head, if the route sets none.
     pub response_timeout: Duration,
-    /// How many connections there may be.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// How many of them may come from one address (one /64 of IPv6).
+    /// Maximum connections from one address (one /64 for IPv6).
     pub connections_per_client: usize,
-    /// How many requests of one HTTP/2 connection may be under way.
+    /// Maximum concurrent requests on one HTTP/2 connection.
     pub streams_per_connection: u32,
-    /// How many requests of one tunnel may be under way, upgraded ones among them.
+    /// Maximum concurrent requests of one tunnel, including upgraded ones.
     pub requests_per_tunnel: usize,
-    /// How long an unused connection to an origin is kept.
+    /// How long an idle connection to an origin is kept.
     pub idle_connection: Duration,
-    /// How many unused connections to one origin are kept.
+    /// Maximum idle connections to one origin.
     pub idle_connections_per_origin: usize,
 }
 
@@ -57,14 +57,14 @@ impl Default for ListenerLimits {
     }
 }
 
-/// So many at once for each key.
+/// A limit on concurrent uses per key.
 #[derive(Debug)]
 pub(crate) struct KeyedLimit<K: Ord + Clone> {
-    most: usize,
-    taken: Mutex<BTreeMap<K, usize>>,
+    max: usize,
+    in_use: Mutex<BTreeMap<K, usize>>,
 }
 
-/// One of them. Dropping it makes room for another.
+/// One use. Dropping it frees the slot.
 #[derive(Debug)]
 pub(crate) struct LimitSlot<K: Ord + Clone> {
     quota: Arc<KeyedLimit<K>>,
@@ -74,16 +74,16 @@ pub(crate) struct LimitSlot<K: Ord + Clone> {
 impl<K: Ord + Clone> KeyedLimit<K> {
     pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
-            most,
-            taken: Mutex::default(),
+            max: most,
+            in_use: Mutex::default(),
         })
     }
 
-    /// One more, if there is room.
-    pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes a slot, if one is free.
+    pub(crate) fn try_acquire(self: &Arc<Self>, key: K) -> Option<LimitSlot<K>> {
+        let mut taken = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         let many = taken.get(&key).copied().unwrap_or_default();
-        if many >= self.most {
+        if many >= self.max {
             return None;
         }
         taken.insert(key.clone(), many + 1);
@@ -97,7 +97,7 @@ impl<K: Ord + Clone> Drop for LimitSlot<K> {
     fn drop(&mut self) {
         let mut taken = self
             .quota
-            .taken
+            .in_use
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         match taken.get_mut(&self.key) {
@@ -107,8 +107,8 @@ impl<K: Ord + Clone> Drop for LimitSlot<K> {
     }
 }
 
-/// Whom a connection counts for: an address, or the /64 that one customer has of IPv6.
-pub(crate) fn client(address: IpAddr) -> IpAddr {
+/// The key of a connection's client: its address, or for IPv6 its /64, which one customer has.
+pub(crate) fn client_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (!0_u128 << 64))),
@@ -122,24 +122,24 @@ mod tests {
     #[test]
     fn one_key_at_its_limit_leaves_room_for_another() {
         let quota = KeyedLimit::new(2);
-        let first = quota.take("a").expect("room");
-        let _second = quota.take("a").expect("room");
-        assert!(quota.take("a").is_none());
-        assert!(quota.take("b").is_some());
+        let first = quota.try_acquire("a").expect("room");
+        let _second = quota.try_acquire("a").expect("room");
+        assert!(quota.try_acquire("a").is_none());
+        assert!(quota.try_acquire("b").is_some());
         drop(first);
-        assert!(quota.take("a").is_some());
+        assert!(quota.try_acquire("a").is_some());
     }
 
     #[test]
-    fn a_key_that_is_not_used_is_forgotten() {
+    fn an_unused_key_is_removed() {
         let quota = KeyedLimit::new(1);
-        drop(quota.take("a"));
-        assert!(quota.taken.lock().expect("whole").is_empty());
+        drop(quota.try_acquire("a"));
+        assert!(quota.in_use.lock().expect("whole").is_empty());
     }
 
     #[test]
-    fn neighbours_in_a_64_are_one_client() {
-        let parse = |text: &str| client(text.parse().expect("an address"));
+    fn addresses_of_one_64_are_one_client() {
+        let parse = |text: &str| client_address(text.parse().expect("an address"));
         assert_eq!(parse("2001:db8::1"), parse("2001:db8::ffff:2"));
         assert_ne!(parse("2001:db8::1"), parse("2001:db8:0:1::1"));
         assert_eq!(parse("::ffff:192.0.2.1"), parse("192.0.2.1"));

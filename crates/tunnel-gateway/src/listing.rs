@@ -1,73 +1,73 @@
-//! What a record says of many objects: all of them by name, as many as fit with the reason. A record that
-//! is refused for its size would make its replica count as dead, so every list has a bound in bytes; what
-//! is beyond all of them is said to be unknown, namespace by namespace. Pure.
+//! Lists in a GatewayReplica: every object by name, and as many as fit with their reason. A record that is
+//! rejected for its size would make its replica count as dead, so every list is limited in bytes. Objects
+//! beyond the limits are reported as unknown, by namespace. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use aplomb_api::tunnel::{GatewayReplicaSpec, LostSession, QuarantinedRoute};
 use serde::Serialize;
 
-/// How many entries are shown whole.
-const SHOWN: usize = 512;
-/// How many bytes those take at most.
-const WHOLE: usize = 256 * 1024;
-/// How many bytes the names of the others take at most.
-const NAMES: usize = 192 * 1024;
-/// How many namespaces are named.
-const NAMESPACES: usize = 256;
+/// Maximum entries with a reason.
+const MAX_ENTRIES: usize = 512;
+/// Maximum bytes of those entries.
+const MAX_ENTRY_BYTES: usize = 256 * 1024;
+/// Maximum bytes of the names of the others.
+const MAX_NAME_BYTES: usize = 192 * 1024;
+/// Maximum namespaces listed.
+const MAX_NAMESPACES: usize = 256;
 
-/// Writes down what is left out and what is lost.
-pub(crate) fn list(
+/// Fills the lists of omitted routes and lost connectors.
+pub(crate) fn write_lists(
     spec: &mut GatewayReplicaSpec,
     quarantined: &[QuarantinedRoute],
     lost: &[LostSession],
 ) {
-    let (shown, rest) = quarantined.split_at(fitting(quarantined));
+    let (shown, rest) = quarantined.split_at(fitting_entries(quarantined));
     let named = |it: &QuarantinedRoute| {
         (
             it.namespace.clone(),
             format!("{}/{}", it.namespace, it.name),
         )
     };
-    let (more, mut cut) = names(rest.iter().map(named).collect());
+    let (more, mut cut) = fitting_names(rest.iter().map(named).collect());
     (spec.quarantined, spec.more_quarantined) = (shown.to_vec(), more);
-    let (shown, rest) = lost.split_at(fitting(lost));
+    let (shown, rest) = lost.split_at(fitting_entries(lost));
     let named = |it: &LostSession| {
         let name = format!("{}/{}/{}", it.namespace, it.name, it.session);
         (it.namespace.clone(), name)
     };
-    let (more, lost_cut) = names(rest.iter().map(named).collect());
+    let (more, lost_cut) = fitting_names(rest.iter().map(named).collect());
     (spec.lost, spec.more_lost) = (shown.to_vec(), more);
     cut.extend(lost_cut);
-    spec.incomplete = match cut.len() > NAMESPACES {
+    spec.incomplete = match cut.len() > MAX_NAMESPACES {
         true => vec!["*".to_owned()],
         false => cut.into_iter().collect(),
     };
 }
 
-/// How many of the first entries are shown whole.
-fn fitting<T: Serialize>(all: &[T]) -> usize {
-    let mut room = WHOLE;
+/// How many of the first entries fit with their reasons.
+fn fitting_entries<T: Serialize>(all: &[T]) -> usize {
+    let mut room = MAX_ENTRY_BYTES;
     let fits = |it: &&T| {
         let bytes = serde_json::to_vec(it).map_or(usize::MAX, |json| json.len() + 1);
         let left = room.checked_sub(bytes);
         room = left.unwrap_or_default();
         left.is_some()
     };
-    all.iter().take(SHOWN).take_while(fits).count()
+    all.iter().take(MAX_ENTRIES).take_while(fits).count()
 }
 
-/// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first:
-/// one that has very many costs the others nothing.
-fn names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
+/// The names that fit, and the namespaces of those that do not. Namespaces with few entries come first, so
+/// that one with very many does not displace the others.
+fn fitting_names(mut all: Vec<(String, String)>) -> (Vec<String>, BTreeSet<String>) {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (namespace, _) in &all {
         *counts.entry(namespace.clone()).or_default() += 1;
     }
     all.sort_by_cached_key(|(namespace, name)| (counts[namespace], name.clone()));
-    let (mut room, mut fit, mut cut) = (NAMES, Vec::new(), BTreeSet::new());
+    let (mut room, mut fit, mut cut) = (MAX_NAME_BYTES, Vec::new(), BTreeSet::new());
     for (namespace, name) in all {
-        // With its quotes and a comma.
+        // Including quotes and a comma.
         room = room.saturating_sub(name.len() + 3);
         match room {
             0 => drop(cut.insert(namespace)),
@@ -95,7 +95,7 @@ mod tests {
             relays: Some(Vec::new()),
             ..GatewayReplicaSpec::default()
         };
-        list(&mut spec, quarantined, lost);
+        write_lists(&mut spec, quarantined, lost);
         let bytes = serde_json::to_vec(&spec).expect("JSON").len();
         assert!(bytes < 1_000_000, "{bytes} bytes");
         spec
@@ -116,17 +116,20 @@ mod tests {
                 .collect();
             let spec = listed(&all, &lost);
             assert_eq!(
-                (spec.all_quarantined().count(), spec.all_lost().count()),
+                (
+                    spec.quarantined_routes().count(),
+                    spec.lost_sessions().count()
+                ),
                 (count, count)
             );
             assert!(!spec.is_incomplete("team"));
             let with_reason = spec
-                .all_quarantined()
+                .quarantined_routes()
                 .filter(|(_, _, reason)| reason.is_some());
-            assert_eq!(with_reason.count(), count.min(SHOWN));
+            assert_eq!(with_reason.count(), count.min(MAX_ENTRIES));
             let last = format!("web-{}", count.saturating_sub(1));
             assert_eq!(
-                spec.all_quarantined().any(|(_, name, _)| name == last),
+                spec.quarantined_routes().any(|(_, name, _)| name == last),
                 count > 0
             );
         }
@@ -139,8 +142,8 @@ mod tests {
             .map(|it| route("team", format!("web-{it}"), &reason))
             .collect();
         let spec = listed(&all, &[]);
-        assert_eq!(spec.all_quarantined().count(), 600);
-        assert!(spec.quarantined.len() < SHOWN);
+        assert_eq!(spec.quarantined_routes().count(), 600);
+        assert!(spec.quarantined.len() < MAX_ENTRIES);
     }
 
     #[test]
@@ -151,12 +154,12 @@ mod tests {
         all.push(route("team", "web".to_owned(), "bad"));
         let spec = listed(&all, &[]);
         assert!(spec.is_incomplete("flood") && !spec.is_incomplete("team"));
-        let mut listed_there = spec.all_quarantined().filter(|(ns, _, _)| *ns == "team");
+        let mut listed_there = spec.quarantined_routes().filter(|(ns, _, _)| *ns == "team");
         assert_eq!(listed_there.next(), Some(("team", "web", None)));
     }
 
     #[test]
-    fn so_many_namespaces_that_they_cannot_be_named_are_all_unknown() {
+    fn too_many_namespaces_are_all_unknown() {
         let all: Vec<_> = (0..60_000)
             .map(|it| route(&format!("team-{it}"), "web".to_owned(), "bad"))
             .collect();

@@ -1,4 +1,4 @@
-//! What this process remembers between two passes: nothing that a restart could not do without.
+//! State kept between passes. A restart may lose all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,32 +11,32 @@ use rustls::sign::CertifiedKey;
 use tokio::time::Instant;
 
 use crate::certificates;
-use crate::decide::owner;
+use crate::decide::controlling_proxy;
 use crate::pace::PublishSchedule;
 use crate::views::{GatewayConnectorView, GatewayView, TlsSecretView};
 
-/// How long a Gateway may wait for its HTTPProxy to be seen before it counts as a stranger's. The two
-/// come by different watches, so that the child may come first.
-const AWAITED: Duration = Duration::from_millis(500);
+/// How long a Gateway may wait for its HTTPProxy to appear before it counts as unowned. The two arrive on
+/// different watches, so the child may come first.
+const OWNER_WAIT: Duration = Duration::from_millis(500);
 
-/// For how many times as long as a table took to build none is built: requests need the time too.
-const REST: u32 = 4;
-/// The longest such rest.
-const LONGEST_REST: Duration = Duration::from_millis(200);
+/// Pause between table builds, as a multiple of the build time, because requests need the CPU too.
+const REST_FACTOR: u32 = 4;
+/// Maximum pause.
+const MAX_REST: Duration = Duration::from_millis(200);
 
-/// What is remembered.
+/// The state between passes.
 #[derive(Default)]
 pub(crate) struct ControlState {
-    rested: Option<Instant>,
-    /// What was said, and when.
-    pub(crate) pace: PublishSchedule,
+    rest_until: Option<Instant>,
+    /// The last published report.
+    pub(crate) schedule: PublishSchedule,
     released: BTreeMap<ObjectKey, String>,
     orphans: BTreeMap<String, Instant>,
-    /// The Gateways that were seen with their HTTPProxy: without it, they are about to go.
+    /// Gateways that were seen with their HTTPProxy. Without it they are about to be deleted.
     owned: BTreeSet<String>,
-    /// Those that were waited for in the last pass.
+    /// Gateways that were waited for in the last pass.
     waiting: BTreeMap<String, (ObjectKey, ResourceVersion)>,
-    began: Option<Instant>,
+    started_at: Option<Instant>,
     certificates: BTreeMap<ObjectKey, (ResourceVersion, CertificateResult)>,
 }
 
@@ -45,56 +45,59 @@ pub(crate) type CertificateResult = Result<Arc<CertifiedKey>, String>;
 impl ControlState {
     /// How long to wait before the next table is built, if at all.
     pub(crate) fn rest(&self, now: Instant) -> Option<Duration> {
-        let rested = self.rested.filter(|rested| *rested > now)?;
+        let rested = self.rest_until.filter(|rested| *rested > now)?;
         Some(rested - now)
     }
 
-    /// A table was built, and took so long.
-    pub(crate) fn built(&mut self, took: Duration, now: Instant) {
-        self.rested = Some(now + took.saturating_mul(REST).min(LONGEST_REST));
+    /// Records that building a table took `took`.
+    pub(crate) fn record_build(&mut self, took: Duration, now: Instant) {
+        self.rest_until = Some(now + took.saturating_mul(REST_FACTOR).min(MAX_REST));
     }
 
-    /// Whether the agent of a Connector has gone on purpose. The operator's word for it is about the
-    /// life of the agent that was there when it was first heard.
-    pub(crate) fn released(&mut self, connector: &GatewayConnectorView) -> bool {
+    /// Whether the agent of a Connector shut down gracefully. The operator's report applies to the agent
+    /// session that was registered when it was first seen.
+    pub(crate) fn is_released(&mut self, connector: &GatewayConnectorView) -> bool {
         let key = connector.meta().key();
         let details = connector.status.connection_details.as_ref();
         let session = details.map(|it| it.session.clone()).unwrap_or_default();
-        if !connector.released() {
+        if !connector.is_released() {
             self.released.remove(&key);
             return false;
         }
         *self.released.entry(key).or_insert_with(|| session.clone()) == session
     }
 
-    /// The Gateways whose HTTPProxy may be about to be seen, and until when. One that was seen with it,
-    /// or that was acknowledged, is not waited for again: what is said never goes back.
-    pub(crate) fn awaited(
+    /// Gateways whose HTTPProxy may be about to appear, and until when to wait. One that was already seen
+    /// with it, or was acknowledged, is not waited for again: reported versions never go back.
+    pub(crate) fn awaited_owners(
         &mut self,
         gateways: &[Arc<GatewayView>],
         proxies: &BTreeMap<ObjectKey, String>,
         now: Instant,
     ) -> (BTreeSet<String>, Option<Instant>) {
-        self.began.get_or_insert(now);
-        let orphans = self.orphaned(gateways, proxies);
+        self.started_at.get_or_insert(now);
+        let orphans = self.orphaned_gateways(gateways, proxies);
         self.orphans.retain(|uid, _| orphans.contains_key(uid));
         for uid in orphans.keys() {
             self.orphans.entry(uid.clone()).or_insert(now);
         }
         let mut waiting = orphans;
-        waiting.retain(|uid, _| self.orphans[uid] + AWAITED > now);
-        let until = waiting.keys().map(|uid| self.orphans[uid] + AWAITED).min();
+        waiting.retain(|uid, _| self.orphans[uid] + OWNER_WAIT > now);
+        let until = waiting
+            .keys()
+            .map(|uid| self.orphans[uid] + OWNER_WAIT)
+            .min();
         let uids = waiting.keys().cloned().collect();
         for (uid, (key, version)) in std::mem::replace(&mut self.waiting, waiting) {
             if !self.waiting.contains_key(&uid) {
-                self.pace.demand("Gateway", key, version, now);
+                self.schedule.request_publish("Gateway", key, version, now);
             }
         }
         (uids, until)
     }
 
-    /// The Gateways whose HTTPProxy is still to be seen.
-    fn orphaned(
+    /// Gateways whose HTTPProxy has not appeared yet.
+    fn orphaned_gateways(
         &mut self,
         gateways: &[Arc<GatewayView>],
         proxies: &BTreeMap<ObjectKey, String>,
@@ -102,29 +105,29 @@ impl ControlState {
         let known = std::mem::take(&mut self.owned);
         let mut orphans = BTreeMap::new();
         for meta in gateways.iter().map(|gateway| gateway.meta()) {
-            let Some(owner) = owner(meta.owners) else {
+            let Some(owner) = controlling_proxy(meta.owners) else {
                 continue;
             };
             let seen = proxies.get(&ObjectKey::new(meta.namespace, owner.name));
             if known.contains(meta.uid) || seen.is_some_and(|seen| seen == owner.uid) {
                 self.owned.insert(meta.uid.to_owned());
-            } else if !self.pace.has_said("Gateway", &meta.version()) {
+            } else if !self.schedule.has_published("Gateway", &meta.version()) {
                 orphans.insert(meta.uid.to_owned(), (meta.key(), meta.version()));
             }
         }
         orphans
     }
 
-    /// Until when the first word waits for HTTPProxies that are still to be seen: said earlier, it would
-    /// hold back what this replica serves already.
-    pub(crate) fn first_word(&self, awaited: Option<Instant>) -> Option<Instant> {
-        let longest = self.began? + AWAITED;
+    /// Until when the first report waits for HTTPProxies that have not appeared yet. An earlier report would
+    /// omit routes that this replica is about to serve.
+    pub(crate) fn first_publish_at(&self, awaited: Option<Instant>) -> Option<Instant> {
+        let longest = self.started_at? + OWNER_WAIT;
         awaited
-            .filter(|_| self.pace.is_silent())
+            .filter(|_| self.schedule.is_unpublished())
             .map(|until| until.min(longest))
     }
 
-    /// The certificate of a Secret, read once for each version of it.
+    /// The certificate of a Secret, parsed once per version.
     pub(crate) fn certificate(&mut self, secret: &TlsSecretView) -> CertificateResult {
         let meta = secret.meta();
         let (key, version) = (meta.key(), meta.version());
@@ -134,28 +137,28 @@ impl ControlState {
             return certified.clone();
         }
         let part = |name: &str| secret.data.get(name).map_or(&[][..], |it| &it.0);
-        let certified = certificates::parse(part("tls.crt"), part("tls.key"));
+        let certified = certificates::parse_key_pair(part("tls.crt"), part("tls.key"));
         let certified = certified.map(Arc::new).map_err(|error| error.to_string());
         if let Err(error) = &certified {
-            tracing::warn!(secret = %key, error, "A certificate cannot be served");
+            tracing::warn!(secret = %key, error, "Secret does not contain a valid certificate");
         }
         self.certificates.insert(key, (version, certified.clone()));
         certified
     }
 
-    /// Lets go of what was heard of Connectors that are not named any more.
+    /// Drops release records of unreferenced Connectors.
     pub(crate) fn retain_released(&mut self, named: &BTreeSet<ObjectKey>) {
         self.released.retain(|key, _| named.contains(key));
     }
 
-    /// Lets go of certificates that are not named any more.
+    /// Drops unreferenced certificates.
     pub(crate) fn retain_certificates(&mut self, named: &BTreeSet<ObjectKey>) {
         self.certificates.retain(|key, _| named.contains(key));
     }
 }
 
-/// The version of a kind in what was applied.
-pub(crate) fn applied_of<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
+/// The version of a kind in a report.
+pub(crate) fn applied_version<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,
         "HTTPRoute" => &applied.http_routes,
@@ -184,14 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn another_life_of_an_agent_is_not_the_one_that_was_released() {
+    fn a_new_session_is_not_the_released_one() {
         let mut memory = ControlState::default();
-        assert!(memory.released(&connector("one", "Released")));
-        assert!(!memory.released(&connector("two", "Released")));
-        assert!(!memory.released(&connector("two", "LeaseExpired")));
+        assert!(memory.is_released(&connector("one", "Released")));
+        assert!(!memory.is_released(&connector("two", "Released")));
+        assert!(!memory.is_released(&connector("two", "LeaseExpired")));
         assert!(
-            memory.released(&connector("two", "Released")),
-            "it went too"
+            memory.is_released(&connector("two", "Released")),
+            "the second one was released too"
         );
         memory.retain_released(&BTreeSet::new());
         assert!(memory.released.is_empty());
@@ -201,15 +204,15 @@ mod tests {
     async fn building_tables_leaves_most_of_the_time_to_requests() {
         let (mut memory, now) = (ControlState::default(), Instant::now());
         assert_eq!(memory.rest(now), None);
-        memory.built(Duration::from_millis(10), now);
+        memory.record_build(Duration::from_millis(10), now);
         assert_eq!(memory.rest(now), Some(Duration::from_millis(40)));
         assert_eq!(memory.rest(now + Duration::from_millis(40)), None);
-        memory.built(Duration::from_secs(3), now);
-        assert_eq!(memory.rest(now), Some(LONGEST_REST));
+        memory.record_build(Duration::from_secs(3), now);
+        assert_eq!(memory.rest(now), Some(MAX_REST));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_gateway_waits_for_its_owner_and_not_for_ever() {
+    async fn a_gateway_waits_a_bounded_time_for_its_owner() {
         let gateway = json!({
             "metadata": {
                 "namespace": "a", "name": "app", "uid": "child",
@@ -222,22 +225,22 @@ mod tests {
         let (gateways, now) = ([Arc::new(gateway)], Instant::now());
         let mut memory = ControlState::default();
         let mut awaits = |proxies: &BTreeMap<ObjectKey, String>, at| {
-            let (awaited, until) = memory.awaited(&gateways, proxies, at);
-            assert_eq!(memory.first_word(until), until.filter(|_| at == now));
+            let (awaited, until) = memory.awaited_owners(&gateways, proxies, at);
+            assert_eq!(memory.first_publish_at(until), until.filter(|_| at == now));
             !awaited.is_empty()
         };
         assert!(awaits(&BTreeMap::new(), now));
-        assert!(!awaits(&BTreeMap::new(), now + AWAITED));
+        assert!(!awaits(&BTreeMap::new(), now + OWNER_WAIT));
         let seen = BTreeMap::from([(ObjectKey::new(Some("a"), "app"), "u".to_owned())]);
         let mut memory = ControlState::default();
         let mut awaits = |proxies: &BTreeMap<ObjectKey, String>, at| {
-            !memory.awaited(&gateways, proxies, at).0.is_empty()
+            !memory.awaited_owners(&gateways, proxies, at).0.is_empty()
         };
         assert!(awaits(&BTreeMap::new(), now));
         assert!(!awaits(&seen, now));
         assert!(
             !awaits(&BTreeMap::new(), now),
-            "its HTTPProxy was deleted: nothing that was said is taken back"
+            "its HTTPProxy was deleted: reported versions never go back"
         );
     }
 }

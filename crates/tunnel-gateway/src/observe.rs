@@ -1,4 +1,4 @@
-//! Gathers everything a table depends on into one [`TableInputs`], from the caches alone. Makes no call.
+//! Collects the inputs of a table in one [`TableInputs`], from the caches alone. Makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,55 +12,55 @@ use iroh::RelayUrl;
 use k8s_openapi::api::core::v1::Namespace;
 use tokio::time::Instant;
 
-use crate::interest::{TableReferences, is_ours};
+use crate::interest::{TableReferences, is_our_class};
 use crate::office::GatewayContext;
 use crate::views::{
     GatewayConnectorView, GatewayView, ProxyView, RouteView, SliceView, TlsSecretView,
 };
 use crate::world::{Claim, ConnectorInfo, TableInputs};
 
-/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+/// The index of HTTPProxies by the first label of their platform hostname.
 pub(crate) const BY_LABEL: &str = "label";
 
-/// What is looked at.
+/// Builds the inputs from these.
 pub(crate) struct Observer<'a> {
     pub(crate) cx: &'a Context<Namespace>,
     pub(crate) office: &'a GatewayContext,
 }
 
-/// A world, and when it may look otherwise although nothing changes.
+/// The inputs, and when they may change without an event.
 pub(crate) struct Observed {
-    pub(crate) world: TableInputs,
-    pub(crate) again: Option<Instant>,
+    pub(crate) inputs: TableInputs,
+    pub(crate) requeue_at: Option<Instant>,
 }
 
 impl Observer<'_> {
-    /// The world as it is now.
+    /// The current inputs.
     ///
     /// # Errors
-    /// A cache is missing, which is a defect of the wiring.
+    /// A cache is missing, which is a bug in the wiring.
     pub(crate) fn observe(&self) -> Result<Observed> {
-        // Before anything is read: what is said to be taken into account must have been.
-        let versions = self.versions()?;
+        // Read first: every version that is acknowledged must be included in the data read below.
+        let versions = self.cache_versions()?;
         let mut gateways = self.cx.cache::<GatewayView>()?.list();
-        gateways.retain(|gateway| is_ours(gateway));
-        let mut interest = TableReferences::in_gateways(gateways.iter().map(|it| &**it));
-        self.office.interests.widen(&interest);
+        gateways.retain(|gateway| is_our_class(gateway));
+        let mut interest = TableReferences::from_gateways(gateways.iter().map(|it| &**it));
+        self.office.references.extend(&interest);
         let mut routes = self.cx.cache::<RouteView>()?.list();
-        routes.retain(|route| interest.attaches(route));
+        routes.retain(|route| interest.attaches_route(route));
         routes.iter().for_each(|route| interest.add_route(route));
-        self.office.interests.widen(&interest);
-        let slices = chosen(self.cx.cache::<SliceView>()?, interest.slices.iter());
+        self.office.references.extend(&interest);
+        let slices = select(self.cx.cache::<SliceView>()?, interest.slices.iter());
         slices.values().for_each(|slice| interest.add_slice(slice));
-        self.office.interests.set(interest.clone());
-        let proxies = chosen(self.cx.cache::<ProxyView>()?, interest.proxies.iter());
+        self.office.references.set(interest.clone());
+        let proxies = select(self.cx.cache::<ProxyView>()?, interest.proxies.iter());
         let proxies: BTreeMap<ObjectKey, String> = proxies
             .into_iter()
             .map(|(key, proxy)| (key, proxy.meta().uid.to_owned()))
             .collect();
         let (awaited, again) = {
-            let mut memory = self.office.memory();
-            memory.awaited(&gateways, &proxies, Instant::now())
+            let mut memory = self.office.state();
+            memory.awaited_owners(&gateways, &proxies, Instant::now())
         };
         let claims = self.claims(&interest)?;
         let world = TableInputs {
@@ -70,7 +70,7 @@ impl Observer<'_> {
             claims,
             certificates: self.certificates(&interest)?,
             relays: self.relays()?,
-            networks: self.networks()?,
+            class_networks: self.networks()?,
             gateways,
             routes,
             slices,
@@ -78,32 +78,35 @@ impl Observer<'_> {
             versions,
             awaited,
         };
-        Ok(Observed { world, again })
+        Ok(Observed {
+            inputs: world,
+            requeue_at: again,
+        })
     }
 
-    fn versions(&self) -> Result<AppliedVersions> {
+    fn cache_versions(&self) -> Result<AppliedVersions> {
         Ok(AppliedVersions {
-            gateways: passed(self.cx.cache::<GatewayView>()?),
-            http_routes: passed(self.cx.cache::<RouteView>()?),
-            endpoint_slices: passed(self.cx.cache::<SliceView>()?),
-            connectors: passed(self.cx.cache::<GatewayConnectorView>()?),
-            secrets: passed(self.cx.cache::<TlsSecretView>()?),
-            claims: passed(self.cx.cache::<HostnameClaim>()?),
+            gateways: observed_version(self.cx.cache::<GatewayView>()?),
+            http_routes: observed_version(self.cx.cache::<RouteView>()?),
+            endpoint_slices: observed_version(self.cx.cache::<SliceView>()?),
+            connectors: observed_version(self.cx.cache::<GatewayConnectorView>()?),
+            secrets: observed_version(self.cx.cache::<TlsSecretView>()?),
+            claims: observed_version(self.cx.cache::<HostnameClaim>()?),
         })
     }
 
     fn connectors(&self, interest: &TableReferences) -> Result<BTreeMap<ObjectKey, ConnectorInfo>> {
-        let named = chosen(
+        let named = select(
             self.cx.cache::<GatewayConnectorView>()?,
             interest.connectors.iter(),
         );
-        let mut memory = self.office.memory();
+        let mut memory = self.office.state();
         memory.retain_released(&interest.connectors);
         let connectors = named.into_iter().map(|(key, connector)| {
             let seen = ConnectorInfo {
                 uid: connector.meta().uid.to_owned(),
-                released: memory.released(&connector),
-                listed: connector.lists(&self.office.place.endpoint_id),
+                released: memory.is_released(&connector),
+                gateway_listed: connector.lists_gateway(&self.office.replica.endpoint_id),
                 details: connector.status.connection_details.clone(),
             };
             (key, seen)
@@ -115,15 +118,15 @@ impl Observer<'_> {
         let cache = self.cx.cache::<HostnameClaim>()?;
         if interest.has_wildcards() {
             let mut claims = cache.list();
-            claims.retain(|claim| interest.names(View::meta(&**claim).name));
+            claims.retain(|claim| interest.names_hostname(View::meta(&**claim).name));
             let claims = claims.iter();
             return Ok(claims
-                .map(|it| (View::meta(&**it).name.to_owned(), claim(it)))
+                .map(|it| (View::meta(&**it).name.to_owned(), claim_from_object(it)))
                 .collect());
         }
         let claims = interest.hostnames.iter().filter_map(|hostname| {
             let found = cache.get(&ObjectKey::new(None, hostname))?;
-            Some((hostname.clone(), claim(&found)))
+            Some((hostname.clone(), claim_from_object(&found)))
         });
         Ok(claims.collect())
     }
@@ -132,8 +135,8 @@ impl Observer<'_> {
         &self,
         interest: &TableReferences,
     ) -> Result<BTreeMap<ObjectKey, crate::memory::CertificateResult>> {
-        let secrets = chosen(self.cx.cache::<TlsSecretView>()?, interest.secrets.iter());
-        let mut memory = self.office.memory();
+        let secrets = select(self.cx.cache::<TlsSecretView>()?, interest.secrets.iter());
+        let mut memory = self.office.state();
         memory.retain_certificates(&interest.secrets);
         let certificates = secrets.into_iter();
         Ok(certificates
@@ -161,10 +164,10 @@ impl Observer<'_> {
     fn relays(&self) -> Result<BTreeSet<RelayUrl>> {
         let classes = self.cx.cache::<ConnectorClass>()?.list();
         let relays = classes.iter().flat_map(|class| &class.spec.relays);
-        Ok(self.office.relays(relays))
+        Ok(self.office.allowed_relays(relays))
     }
 
-    /// The API server has checked that they are networks.
+    /// The API server has validated that they are networks.
     fn networks(&self) -> Result<BTreeMap<String, Vec<IpNet>>> {
         let mut classes = self.cx.cache::<ConnectorClass>()?.list();
         classes.retain(|class| class.spec.controller_name == CONTROLLER);
@@ -177,7 +180,7 @@ impl Observer<'_> {
     }
 }
 
-fn claim(claim: &HostnameClaim) -> Claim {
+fn claim_from_object(claim: &HostnameClaim) -> Claim {
     let created = claim.metadata.creation_timestamp.as_ref();
     Claim {
         claimant: claim.spec.claimant.clone(),
@@ -185,8 +188,8 @@ fn claim(claim: &HostnameClaim) -> Claim {
     }
 }
 
-/// The objects of these names that are there.
-fn chosen<'a, V: View>(
+/// The objects with these names that exist.
+fn select<'a, V: View>(
     cache: &Cache<V>,
     keys: impl Iterator<Item = &'a ObjectKey>,
 ) -> BTreeMap<ObjectKey, Arc<V>> {
@@ -194,8 +197,8 @@ fn chosen<'a, V: View>(
         .collect()
 }
 
-/// The version that a cache has passed.
-fn passed<V: View>(cache: &Cache<V>) -> String {
+/// The version that a cache has reached.
+fn observed_version<V: View>(cache: &Cache<V>) -> String {
     let version = cache.freshness().list_version;
     version
         .map(|version| version.to_string())

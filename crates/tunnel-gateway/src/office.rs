@@ -1,5 +1,5 @@
-//! What the passes of the controller share: who this replica is, the table in force, the sessions, and
-//! what is remembered.
+//! Context shared by the controller's passes: the identity of this replica, the current table, the sessions,
+//! and state kept between passes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,136 +12,137 @@ use iroh::RelayUrl;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use crate::client::AgentSessions;
 use crate::interest::{ReferenceIndex, TableReferences};
 use crate::memory::ControlState;
-use crate::serve::{PhaseHandle, ServePhase};
+use crate::proxy::{PhaseHandle, ServePhase};
+use crate::sessions::AgentSessions;
 use crate::table::RoutingTable;
 use crate::telemetry::GatewayMetrics;
 
-/// Who this replica is, as others know it.
+/// The identity and addresses of this replica.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplicaInfo {
-    /// The namespace of its GatewayReplica.
+    /// Namespace of its GatewayReplica.
     pub namespace: String,
-    /// The name of its GatewayReplica.
+    /// Name of its GatewayReplica.
     pub identity: String,
-    /// Where its public HTTP listener is reached.
+    /// Address of its public HTTP listener.
     pub listen: String,
-    /// Where its public TLS listener is reached.
+    /// Address of its public TLS listener.
     pub listen_tls: Option<String>,
     /// Its iroh endpoint id, in hex.
     pub endpoint_id: String,
-    /// How long after its last heartbeat it counts as gone.
+    /// How long after its last heartbeat it counts as dead.
     pub lease_seconds: u32,
-    /// The relays that it may be told to use, beside those of the ConnectorClasses.
+    /// Relays that it may use, in addition to those of the ConnectorClasses.
     pub relays: Vec<String>,
 }
 
-/// What the passes share. Clones are the same.
+/// Shared context of the passes. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct GatewayContext {
-    pub(crate) place: Arc<ReplicaInfo>,
+    pub(crate) replica: Arc<ReplicaInfo>,
     pub(crate) table: Arc<ArcSwap<RoutingTable>>,
     pub(crate) sessions: Arc<dyn AgentSessions>,
     pub(crate) telemetry: GatewayMetrics,
     pub(crate) health: PhaseHandle,
     pub(crate) clock: Clock,
-    pub(crate) poke: Trigger,
-    pub(crate) interests: ReferenceIndex,
-    memory: Arc<Mutex<ControlState>>,
+    pub(crate) trigger: Trigger,
+    pub(crate) references: ReferenceIndex,
+    state: Arc<Mutex<ControlState>>,
     leaving: Arc<AtomicBool>,
     gone: Arc<watch::Sender<bool>>,
 }
 
-/// What an office is made of.
+/// The parts of a [`GatewayContext`].
 pub(crate) struct Furniture {
-    pub(crate) place: ReplicaInfo,
+    pub(crate) replica: ReplicaInfo,
     pub(crate) table: Arc<ArcSwap<RoutingTable>>,
     pub(crate) sessions: Arc<dyn AgentSessions>,
     pub(crate) telemetry: GatewayMetrics,
     pub(crate) health: PhaseHandle,
     pub(crate) clock: Clock,
-    pub(crate) poke: Trigger,
+    pub(crate) trigger: Trigger,
 }
 
 impl GatewayContext {
     pub(crate) fn new(furniture: Furniture) -> Self {
         Self {
-            place: Arc::new(furniture.place),
+            replica: Arc::new(furniture.replica),
             table: furniture.table,
             sessions: furniture.sessions,
             telemetry: furniture.telemetry,
             health: furniture.health,
             clock: furniture.clock,
-            poke: furniture.poke,
-            interests: ReferenceIndex::default(),
-            memory: Arc::default(),
+            trigger: furniture.trigger,
+            references: ReferenceIndex::default(),
+            state: Arc::default(),
             leaving: Arc::default(),
             gone: Arc::new(watch::Sender::new(false)),
         }
     }
 
-    /// What a pass runs for: the namespace that this replica lives in, which is there before it has said
-    /// anything.
-    pub(crate) fn home(&self) -> ObjectKey {
-        ObjectKey::new(None, &self.place.namespace)
+    /// The object that a pass reconciles: the namespace of this replica, which exists before its own record.
+    pub(crate) fn pass_key(&self) -> ObjectKey {
+        ObjectKey::new(None, &self.replica.namespace)
     }
 
     /// Its own GatewayReplica.
-    pub(crate) fn own(&self) -> ObjectKey {
-        ObjectKey::new(Some(&self.place.namespace), &self.place.identity)
+    pub(crate) fn replica_key(&self) -> ObjectKey {
+        ObjectKey::new(Some(&self.replica.namespace), &self.replica.identity)
     }
 
-    pub(crate) fn memory(&self) -> MutexGuard<'_, ControlState> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn state(&self) -> MutexGuard<'_, ControlState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to run when an object has changed: a pass, if it matters to the table.
-    pub(crate) fn concern(
+    /// The event handler of an object: triggers a pass if the object matters to the table.
+    pub(crate) fn affected_by(
         &self,
         kind: &'static str,
         object: MetaRef<'_>,
         matters: impl FnOnce(&TableReferences) -> bool,
     ) -> Vec<ObjectKey> {
-        if !self.interests.has(matters) {
+        if !self.references.matches(matters) {
             return Vec::new();
         }
         let (key, version): (ObjectKey, ResourceVersion) = (object.key(), object.version());
-        let mut memory = self.memory();
-        memory.pace.demand(kind, key, version, Instant::now());
-        vec![self.home()]
+        let mut memory = self.state();
+        memory
+            .schedule
+            .request_publish(kind, key, version, Instant::now());
+        vec![self.pass_key()]
     }
 
-    /// Makes the next pass take this replica's name off the list.
-    pub(crate) fn leave(&self) {
+    /// Makes the next pass delete this replica's record.
+    pub(crate) fn request_leave(&self) {
         self.leaving.store(true, Ordering::Release);
-        self.health.reach(ServePhase::Draining);
-        self.poke.enqueue(&self.home());
+        self.health.advance_to(ServePhase::Draining);
+        self.trigger.enqueue(&self.pass_key());
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Acquire)
     }
 
-    /// The name is off the list.
-    pub(crate) fn has_left(&self) {
+    /// Records that the GatewayReplica is deleted.
+    pub(crate) fn set_left(&self) {
         self.gone.send_replace(true);
     }
 
-    /// Resolves when the name is off the list.
-    pub(crate) async fn left(&self) {
+    /// Resolves when the GatewayReplica is deleted.
+    pub(crate) async fn wait_left(&self) {
         // The sender is in self.
         let _ = self.gone.subscribe().wait_for(|gone| *gone).await;
     }
 
-    /// The relays that may be used, with those of the classes. What is not a URL is none: the operator says
-    /// so of the connectors of its class.
-    pub(crate) fn relays<'a>(
+    /// The relays that may be used, including those of the classes. Invalid URLs are skipped; the operator
+    /// reports them on the connectors of the class.
+    pub(crate) fn allowed_relays<'a>(
         &'a self,
         classes: impl Iterator<Item = &'a String>,
     ) -> BTreeSet<RelayUrl> {
-        let all = self.place.relays.iter().chain(classes);
+        let all = self.replica.relays.iter().chain(classes);
         all.filter_map(|relay| relay.parse().ok()).collect()
     }
 }

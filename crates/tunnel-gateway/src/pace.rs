@@ -1,5 +1,5 @@
-//! When this replica speaks: at once where somebody waits for it, but not for each of many changes that
-//! come together; else with its heartbeat. Pure: time comes in.
+//! When this replica publishes its report: soon after a change that other components wait for, coalescing
+//! changes that come together, and otherwise with the heartbeat. Pure: time is passed in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,143 +9,147 @@ use aplomb::version::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, GatewayReplicaSpec};
 use tokio::time::Instant;
 
-use crate::memory::applied_of;
+use crate::memory::applied_version;
 
-/// How long to wait for more after a change: the children of a tunnel are written one after another.
-const QUIET: Duration = Duration::from_millis(25);
-/// How long a change waits for others at most.
-const LONGEST: Duration = Duration::from_millis(100);
-/// At most five times a second.
-const SPACING: Duration = Duration::from_millis(200);
-/// The pauses after writes that failed.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// How long to wait for further changes: the children of a tunnel are written one after another.
+const DEBOUNCE: Duration = Duration::from_millis(25);
+/// Maximum delay of a change while waiting for others.
+const MAX_DEBOUNCE: Duration = Duration::from_millis(100);
+/// At most five reports per second.
+const MIN_PUBLISH_INTERVAL: Duration = Duration::from_millis(200);
+/// Backoff after failed writes: initial and maximum.
+const RETRY_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// What was said and what waits to be said.
+/// The last report, and the changes that wait for the next one.
 #[derive(Debug, Default)]
 pub(crate) struct PublishSchedule {
-    said: Option<(Instant, GatewayReplicaSpec)>,
-    waiting: Option<Waiting>,
-    demands: BTreeMap<(&'static str, ObjectKey), ResourceVersion>,
+    published: Option<(Instant, GatewayReplicaSpec)>,
+    pending: Option<PendingPublish>,
+    requests: BTreeMap<(&'static str, ObjectKey), ResourceVersion>,
     failed: Option<(Instant, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct PendingPublish {
     first: Instant,
     last: Instant,
 }
 
 impl PublishSchedule {
-    /// An object that matters has changed: somebody may wait to hear that it was taken into account.
-    pub(crate) fn demand(
+    /// Records that a relevant object changed, so that a writer may wait for its acknowledgment.
+    pub(crate) fn request_publish(
         &mut self,
         kind: &'static str,
         key: ObjectKey,
         version: ResourceVersion,
         now: Instant,
     ) {
-        self.demands.insert((kind, key), version);
-        self.wait(now);
+        self.requests.insert((kind, key), version);
+        self.extend_pending(now);
     }
 
-    fn wait(&mut self, now: Instant) {
-        let waiting = self.waiting.get_or_insert(Waiting {
+    fn extend_pending(&mut self, now: Instant) {
+        let waiting = self.pending.get_or_insert(PendingPublish {
             first: now,
             last: now,
         });
         waiting.last = now;
     }
 
-    /// When `spec` is to be said. `exists` says whether an object is still there: nobody waits for one
-    /// that is gone.
-    pub(crate) fn due(
+    /// When `spec` is to be published. `exists` tells whether an object still exists: a deleted one needs no
+    /// acknowledgment.
+    pub(crate) fn next_publish_at(
         &mut self,
         spec: &GatewayReplicaSpec,
         exists: impl Fn(&str, &ObjectKey) -> bool,
         now: Instant,
     ) -> Instant {
-        let due = self.wish(spec, exists, now);
+        let due = self.publish_at(spec, exists, now);
         let Some((at, times)) = self.failed else {
             return due;
         };
-        let pause = PAUSES.0.saturating_mul(1 << times.min(8)).min(PAUSES.1);
+        let pause = RETRY_DELAYS
+            .0
+            .saturating_mul(1 << times.min(8))
+            .min(RETRY_DELAYS.1);
         due.max(at + pause)
     }
 
-    fn wish(
+    fn publish_at(
         &mut self,
         spec: &GatewayReplicaSpec,
         exists: impl Fn(&str, &ObjectKey) -> bool,
         now: Instant,
     ) -> Instant {
-        let Some((at, said)) = &self.said else {
+        let Some((at, said)) = &self.published else {
             return now;
         };
-        let (at, heartbeat) = (*at, *at + heartbeat(spec));
-        self.demands.retain(|(kind, key), version| {
-            exists(kind, key) && !passed(&said.applied, kind, version)
+        let (at, heartbeat) = (*at, *at + heartbeat_interval(spec));
+        self.requests.retain(|(kind, key), version| {
+            exists(kind, key) && !is_included(&said.applied, kind, version)
         });
-        let demanded = self.demands.iter();
-        let mut news = demanded.map(|((kind, _), version)| passed(&spec.applied, kind, version));
-        if news.any(|helps| helps) || differs(said, spec) {
-            self.waiting.get_or_insert(Waiting {
+        let demanded = self.requests.iter();
+        let mut news =
+            demanded.map(|((kind, _), version)| is_included(&spec.applied, kind, version));
+        if news.any(|helps| helps) || is_different(said, spec) {
+            self.pending.get_or_insert(PendingPublish {
                 first: now,
                 last: now,
             });
         } else {
-            self.waiting = None;
+            self.pending = None;
         }
-        let Some(waiting) = self.waiting else {
+        let Some(waiting) = self.pending else {
             return heartbeat;
         };
-        let quiet = (waiting.last + QUIET).min(waiting.first + LONGEST);
-        quiet.max(at + SPACING).min(heartbeat)
+        let quiet = (waiting.last + DEBOUNCE).min(waiting.first + MAX_DEBOUNCE);
+        quiet.max(at + MIN_PUBLISH_INTERVAL).min(heartbeat)
     }
 
-    /// It was said.
-    pub(crate) fn published(&mut self, spec: GatewayReplicaSpec, now: Instant) {
-        self.said = Some((now, spec));
-        self.waiting = None;
+    /// Records that a report was published.
+    pub(crate) fn record_published(&mut self, spec: GatewayReplicaSpec, now: Instant) {
+        self.published = Some((now, spec));
+        self.pending = None;
         self.failed = None;
     }
 
-    /// Whether nothing was said.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.said.is_none()
+    /// Whether no report was published yet.
+    pub(crate) fn is_unpublished(&self) -> bool {
+        self.published.is_none()
     }
 
-    /// Whether a version of a kind was said to be taken into account.
-    pub(crate) fn has_said(&self, kind: &str, version: &ResourceVersion) -> bool {
-        let said = self.said.as_ref();
-        said.is_some_and(|(_, said)| passed(&said.applied, kind, version))
+    /// Whether a published report acknowledges this version of a kind.
+    pub(crate) fn has_published(&self, kind: &str, version: &ResourceVersion) -> bool {
+        let said = self.published.as_ref();
+        said.is_some_and(|(_, said)| is_included(&said.applied, kind, version))
     }
 
-    /// Nobody knows any more what was said.
-    pub(crate) fn forgotten(&mut self) {
-        self.said = None;
+    /// Drops the last report because its state on the server is unknown.
+    pub(crate) fn reset_published(&mut self) {
+        self.published = None;
     }
 
-    /// It could not be said.
-    pub(crate) fn failed(&mut self, now: Instant) {
+    /// Records that publishing failed.
+    pub(crate) fn record_failure(&mut self, now: Instant) {
         let times = self.failed.map_or(0, |(_, times)| times + 1);
         self.failed = Some((now, times));
     }
 }
 
-/// How often a replica says that it is there.
-fn heartbeat(spec: &GatewayReplicaSpec) -> Duration {
+/// Interval of heartbeats.
+fn heartbeat_interval(spec: &GatewayReplicaSpec) -> Duration {
     let lease = u64::try_from(spec.lease_duration_seconds).unwrap_or(1);
     Duration::from_secs(lease.max(1)) / 3
 }
 
-/// Whether what was applied includes a version. One that does not compare counts as included.
-fn passed(applied: &AppliedVersions, kind: &str, version: &ResourceVersion) -> bool {
-    let applied = ResourceVersion::parse(applied_of(applied, kind));
+/// Whether a report includes a version. One that cannot be compared counts as included.
+fn is_included(applied: &AppliedVersions, kind: &str, version: &ResourceVersion) -> bool {
+    let applied = ResourceVersion::parse(applied_version(applied, kind));
     applied.includes(version).unwrap_or(true)
 }
 
-/// Whether something is to be said at once, whatever was applied.
-fn differs(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
+/// Whether a difference must be published at once, regardless of versions.
+fn is_different(said: &GatewayReplicaSpec, spec: &GatewayReplicaSpec) -> bool {
     said.lost != spec.lost
         || said.more_lost != spec.more_lost
         || said.quarantined != spec.quarantined
@@ -180,87 +184,93 @@ mod tests {
         ResourceVersion::Number(number)
     }
 
-    /// One that said that it has applied version 5, a minute ago.
-    fn settled() -> (PublishSchedule, Instant) {
+    /// A schedule whose last report acknowledged version 5, a minute ago.
+    fn published_schedule() -> (PublishSchedule, Instant) {
         let (mut pace, now) = (PublishSchedule::default(), Instant::now());
-        pace.published(spec("5"), now);
+        pace.record_published(spec("5"), now);
         (pace, now + Duration::from_secs(1))
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_word_is_said_at_once_and_then_every_third_of_the_lease() {
+    async fn the_first_publish_is_immediate_and_then_every_third_of_the_lease() {
         let (mut pace, now) = (PublishSchedule::default(), Instant::now());
-        assert_eq!(pace.due(&spec("5"), |_, _| true, now), now);
-        pace.published(spec("5"), now);
+        assert_eq!(pace.next_publish_at(&spec("5"), |_, _| true, now), now);
+        pace.record_published(spec("5"), now);
         let heartbeat = now + Duration::from_secs(5);
-        assert_eq!(pace.due(&spec("5"), |_, _| true, now), heartbeat);
         assert_eq!(
-            pace.due(&spec("9"), |_, _| true, now),
+            pace.next_publish_at(&spec("5"), |_, _| true, now),
+            heartbeat
+        );
+        assert_eq!(
+            pace.next_publish_at(&spec("9"), |_, _| true, now),
             heartbeat,
-            "noise moved the version, and nobody waits for it"
+            "an irrelevant change moved the version, and no writer waits for it"
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn changes_that_come_together_are_said_together() {
-        let (mut pace, now) = settled();
+    async fn changes_that_arrive_together_are_published_together() {
+        let (mut pace, now) = published_schedule();
         for (number, at) in [(6, 0), (7, 10), (8, 20)] {
-            pace.demand(
+            pace.request_publish(
                 "Gateway",
                 app(),
                 version(number),
                 now + Duration::from_millis(at),
             );
         }
-        let due = pace.due(&spec("8"), |_, _| true, now + Duration::from_millis(20));
+        let due = pace.next_publish_at(&spec("8"), |_, _| true, now + Duration::from_millis(20));
         assert_eq!(due, now + Duration::from_millis(45));
-        pace.published(spec("8"), due);
+        pace.record_published(spec("8"), due);
         let heartbeat = due + Duration::from_secs(5);
-        assert_eq!(pace.due(&spec("8"), |_, _| true, due), heartbeat);
+        assert_eq!(
+            pace.next_publish_at(&spec("8"), |_, _| true, due),
+            heartbeat
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stream_of_changes_is_said_five_times_a_second() {
-        let (mut pace, began) = settled();
+    async fn a_stream_of_changes_is_published_five_times_a_second() {
+        let (mut pace, began) = published_schedule();
         let (mut now, mut times) = (began, 0);
         let mut due = None;
         for number in 0..100 {
             now += Duration::from_millis(20);
-            pace.demand("Gateway", app(), version(10 + number), now);
+            pace.request_publish("Gateway", app(), version(10 + number), now);
             let spec = spec(&(10 + number).to_string());
             if due.is_some_and(|due| due <= now) {
-                pace.published(spec.clone(), now);
+                pace.record_published(spec.clone(), now);
                 times += 1;
             }
-            due = Some(pace.due(&spec, |_, _| true, now));
+            due = Some(pace.next_publish_at(&spec, |_, _| true, now));
         }
         assert!((8..=10).contains(&times), "{times} times in two seconds");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_waits_to_hear_of_what_is_gone() {
-        let (mut pace, now) = settled();
-        pace.demand("Gateway", app(), version(6), now);
-        let due = pace.due(&spec("6"), |_, _| false, now);
+    async fn deleted_objects_request_no_publish() {
+        let (mut pace, now) = published_schedule();
+        pace.request_publish("Gateway", app(), version(6), now);
+        let due = pace.next_publish_at(&spec("6"), |_, _| false, now);
         assert!(due > now + Duration::from_secs(3));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_held_back_is_not_said_early() {
-        let (mut pace, now) = settled();
-        pace.demand("Gateway", app(), version(7), now);
-        let due = pace.due(&spec("6"), |_, _| true, now);
+    async fn a_delayed_change_is_not_published_early() {
+        let (mut pace, now) = published_schedule();
+        pace.request_publish("Gateway", app(), version(7), now);
+        let due = pace.next_publish_at(&spec("6"), |_, _| true, now);
         assert!(due > now + Duration::from_secs(3), "6 does not include 7");
-        let due = pace.due(&spec("7"), |_, _| true, now);
+        let due = pace.next_publish_at(&spec("7"), |_, _| true, now);
         assert!(due < now + Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_are_tried_again_with_growing_pauses() {
+    async fn failures_are_retried_with_growing_delays() {
         let (mut pace, now) = (PublishSchedule::default(), Instant::now());
         for pause in [100, 200, 400, 800, 1000, 1000] {
-            pace.failed(now);
-            let due = pace.due(&spec("5"), |_, _| true, now);
+            pace.record_failure(now);
+            let due = pace.next_publish_at(&spec("5"), |_, _| true, now);
             assert_eq!(due, now + Duration::from_millis(pause));
         }
     }

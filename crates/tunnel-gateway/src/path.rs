@@ -1,11 +1,11 @@
-//! Request paths in one form, so that the path that is matched is the path that the origin gets. A path
-//! that servers are known to read in different ways is refused, or has to lead to the same rule in each
-//! of these readings. Pure.
+//! Normalizes request paths, so that the path that is matched is the path that the origin gets. A path that
+//! servers are known to interpret differently is rejected, or must select the same rule in every
+//! interpretation. Pure.
 
 use std::borrow::Cow;
 
-/// How many times an origin may decode a path after the first time. More layers are refused.
-const LAYERS: usize = 3;
+/// How many more times an origin may decode a path. Paths encoded more often are rejected.
+const MAX_DECODE_LAYERS: usize = 3;
 
 /// Characters that Unicode normalization turns into dots, a slash or a semicolon.
 const LOOKALIKES: [(&str, &str); 9] = [
@@ -20,12 +20,12 @@ const LOOKALIKES: [(&str, &str); 9] = [
     ("%EF%B9%94", ";"),
 ];
 
-/// The path with unreserved characters decoded, every other escape in upper case, slashes merged and dot
-/// segments resolved, in this order.
+/// The path with unreserved characters decoded, other escapes in upper case, slashes merged and dot segments
+/// resolved, in this order.
 ///
 /// # Errors
-/// The path cannot be read in one way only; says why.
-pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
+/// The reason why the path is ambiguous or invalid.
+pub(crate) fn normalize(path: &str) -> Result<Cow<'_, str>, &'static str> {
     if path.is_empty() {
         return Ok(Cow::Owned("/".to_owned()));
     }
@@ -37,50 +37,50 @@ pub(crate) fn normal(path: &str) -> Result<Cow<'_, str>, &'static str> {
     if plain && !pairs.into_iter().any(|it| matches!(it, b"//" | b"/.")) {
         return Ok(Cow::Borrowed(path));
     }
-    let path = escaped(path)?;
-    // Before a dot segment takes one of them away: servers would disagree about what it takes.
+    let path = normalize_escapes(path)?;
+    // Checked before dot segments are resolved, because servers disagree about what they remove.
     for segment in path.split('/') {
-        readings(segment)?;
+        alternative_paths(segment)?;
     }
-    Ok(Cow::Owned(resolved(&path)))
+    Ok(Cow::Owned(resolve_dots(&path)))
 }
 
-/// Another way to read a normalized path.
+/// Another interpretation of a normalized path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Reading {
-    /// With everything decoded that separates segments or could stand in a rule.
+pub(crate) struct AlternativePath {
+    /// With every separator and every character that could occur in a rule decoded.
     pub(crate) path: String,
-    /// Without path parameters (`;x`), perhaps without what follows an encoded `?` or `#`.
+    /// Without path parameters (`;x`), and possibly without what follows an encoded `?` or `#`.
     pub(crate) cut: bool,
 }
 
-/// The other ways to read a normalized path: with `%2F` as a slash, without path parameters, decoded
-/// several times.
+/// The other interpretations of a normalized path: with `%2F` as a slash, without path parameters, and
+/// decoded several times.
 ///
 /// # Errors
-/// One of them has a dot segment or something that is refused anywhere.
-pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
+/// An interpretation has a dot segment or another invalid sequence.
+pub(crate) fn alternative_paths(path: &str) -> Result<Vec<AlternativePath>, &'static str> {
     let mut readings = Vec::new();
     if !path.contains(['%', ';']) {
         return Ok(readings);
     }
     let mut layer = path.to_owned();
-    for _ in 0..=LAYERS {
-        let whole = loose(&layer);
+    for _ in 0..=MAX_DECODE_LAYERS {
+        let whole = decode_reserved(&layer);
         let cut = without_parameters(&whole);
         let short = without_parameters(without_query(&whole));
-        // Some servers leave parameters out before they decode: `;%2Fx` ends at the next slash.
-        let bare = loose(&without_parameters(&layer));
+        // Some servers remove parameters before they decode: `;%2Fx` ends at the next slash.
+        let bare = decode_reserved(&without_parameters(&layer));
         let bare = (bare != cut).then_some((bare, true));
         let all = [(whole, false), (cut, true), (short, true)];
         for (path, cut) in all.into_iter().chain(bare) {
             if path.split('/').any(is_dots) {
                 return Err("has an encoded dot segment");
             }
-            let path = resolved(&path);
-            readings.push(Reading { path, cut });
+            let path = resolve_dots(&path);
+            readings.push(AlternativePath { path, cut });
         }
-        let next = escaped(&decoded_once_more(&layer))?;
+        let next = normalize_escapes(&decode_layer(&layer))?;
         if next == layer {
             return Ok(readings);
         }
@@ -89,8 +89,8 @@ pub(crate) fn readings(path: &str) -> Result<Vec<Reading>, &'static str> {
     Err("is encoded too many times")
 }
 
-/// A normalized path, or a rule's, with its reserved characters and lookalikes decoded.
-pub(crate) fn loose(path: &str) -> String {
+/// A normalized path, or a rule's path, with reserved characters and lookalikes decoded.
+pub(crate) fn decode_reserved(path: &str) -> String {
     let mut parts = path.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -114,7 +114,7 @@ pub(crate) fn loose(path: &str) -> String {
         })
 }
 
-/// Characters that stand for themselves in a segment; `;` begins a parameter to some servers.
+/// Characters without special meaning in a segment. Some servers treat `;` as the start of a parameter.
 fn is_plain(byte: u8) -> bool {
     is_unreserved(byte) || b"!$&'()*+,=:@".contains(&byte)
 }
@@ -123,8 +123,8 @@ fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-/// Every character in its one form, decoded or in an escape of upper case.
-fn escaped(path: &str) -> Result<String, &'static str> {
+/// Every character in canonical form: decoded, or escaped in upper case.
+fn normalize_escapes(path: &str) -> Result<String, &'static str> {
     const HEX: [char; 16] = [
         '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
     ];
@@ -134,16 +134,16 @@ fn escaped(path: &str) -> Result<String, &'static str> {
     while let Some(first) = bytes.next() {
         let escape = first == b'%';
         let byte = if escape {
-            let high = digit(bytes.next()).ok_or(BROKEN)?;
-            high << 4 | digit(bytes.next()).ok_or(BROKEN)?
+            let high = hex_digit(bytes.next()).ok_or(INVALID_ESCAPE)?;
+            high << 4 | hex_digit(bytes.next()).ok_or(INVALID_ESCAPE)?
         } else {
             first
         };
         match byte {
             0..=0x1f | 0x7f => return Err("has a control character"),
             b'\\' => return Err("has a backslash"),
-            0xc0 | 0xc1 => return Err(OVERLONG),
-            0x80..=0xbf if is_overlong(before, byte) => return Err(OVERLONG),
+            0xc0 | 0xc1 => return Err(OVERLONG_SEQUENCE),
+            0x80..=0xbf if is_overlong(before, byte) => return Err(OVERLONG_SEQUENCE),
             _ => {}
         }
         let itself = !escape && (is_plain(byte) || matches!(byte, b'/' | b';'));
@@ -158,15 +158,15 @@ fn escaped(path: &str) -> Result<String, &'static str> {
     Ok(text)
 }
 
-const BROKEN: &str = "has an invalid percent escape";
-const OVERLONG: &str = "has an overlong UTF-8 sequence";
+const INVALID_ESCAPE: &str = "has an invalid percent escape";
+const OVERLONG_SEQUENCE: &str = "has an overlong UTF-8 sequence";
 
-fn digit(byte: Option<u8>) -> Option<u8> {
+fn hex_digit(byte: Option<u8>) -> Option<u8> {
     let digit = char::from(byte?).to_digit(16)?;
     u8::try_from(digit).ok()
 }
 
-/// Whether two bytes begin a sequence that is longer than its character needs, such as `%E0%80%AE`.
+/// Whether two bytes begin an overlong UTF-8 sequence, such as `%E0%80%AE`.
 fn is_overlong(lead: u8, next: u8) -> bool {
     match lead {
         0xe0 => next < 0xa0,
@@ -175,8 +175,8 @@ fn is_overlong(lead: u8, next: u8) -> bool {
     }
 }
 
-/// Slashes merged, then dot segments resolved; nothing is above the root.
-fn resolved(path: &str) -> String {
+/// Merges slashes, then resolves dot segments; the root has no parent.
+fn resolve_dots(path: &str) -> String {
     let mut kept = Vec::new();
     for segment in path.split('/') {
         match segment {
@@ -193,7 +193,7 @@ fn resolved(path: &str) -> String {
     text
 }
 
-/// Whether a segment is a dot segment to a server that takes spaces away from its ends.
+/// Whether a server that trims spaces would treat a segment as a dot segment.
 fn is_dots(segment: &str) -> bool {
     let mut inner = segment;
     while let Some(rest) = inner.strip_prefix("%20").or(inner.strip_suffix("%20")) {
@@ -213,8 +213,8 @@ fn without_parameters(path: &str) -> String {
     cut.collect::<Vec<_>>().join("/")
 }
 
-/// One layer of `%25` less.
-fn decoded_once_more(path: &str) -> String {
+/// Decodes one layer of `%25`.
+fn decode_layer(path: &str) -> String {
     let mut parts = path.split("%25");
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -1,4 +1,4 @@
-//! Tests of paths: a table, and a model of origins that read a path in their own way.
+//! Tests of paths: a table, and a model of origins that interpret paths differently.
 
 use proptest::prelude::*;
 
@@ -37,15 +37,15 @@ fn a_path_has_one_form() {
         ("/%40user", "/%40user"),
     ];
     for (path, wanted) in table {
-        let got = normal(path).expect(path);
+        let got = normalize(path).expect(path);
         assert_eq!(got, wanted, "{path}");
-        assert_eq!(normal(&got).expect("again"), wanted, "{path} twice");
-        readings(&got).expect(path);
+        assert_eq!(normalize(&got).expect("again"), wanted, "{path} twice");
+        alternative_paths(&got).expect(path);
     }
 }
 
 #[test]
-fn what_servers_disagree_about_is_refused() {
+fn ambiguous_paths_are_refused() {
     for path in [
         "/a%00",
         "/a%0a",
@@ -66,7 +66,7 @@ fn what_servers_disagree_about_is_refused() {
         "/%f8%80%80%80%ae",
         "/x/%c0%af/..",
     ] {
-        normal(path).expect_err(path);
+        normalize(path).expect_err(path);
     }
     for path in [
         "/webhooks/..;/admin",
@@ -101,22 +101,22 @@ fn what_servers_disagree_about_is_refused() {
         "/x/;a%2f..%2fadmin",
         "/webhooks/;%3f%2f..;",
     ] {
-        normal(path).expect_err(path);
+        normalize(path).expect_err(path);
     }
 }
 
 #[test]
 fn a_path_is_read_in_few_other_ways() {
-    assert_eq!(readings("/a/b"), Ok(Vec::new()));
+    assert_eq!(alternative_paths("/a/b"), Ok(Vec::new()));
     let paths = |path: &str| -> Vec<String> {
-        let readings = readings(path).expect("it can be read");
+        let readings = alternative_paths(path).expect("the path is valid");
         readings.into_iter().map(|it| it.path).collect()
     };
     assert_eq!(paths("/a%2Fb;c/d"), ["/a/b;c/d", "/a/b/d", "/a/b/d"]);
     assert_eq!(
         paths("/a;%2Fb/c"),
         ["/a;/b/c", "/a/b/c", "/a/b/c", "/a/c"],
-        "parameters may go before anything is decoded"
+        "parameters may be removed before decoding"
     );
     assert_eq!(paths("/%40a"), ["/@a"; 3]);
     assert_eq!(paths("/a%3Fb"), ["/a%3Fb", "/a%3Fb", "/a"]);
@@ -126,8 +126,8 @@ fn a_path_is_read_in_few_other_ways() {
     );
 }
 
-/// An origin's way to read a path: it decodes so many times, then takes parameters away or not, takes a
-/// backslash for a slash, and resolves dot segments.
+/// How an origin interprets a path: it decodes it several times, removes parameters or not, treats a
+/// backslash as a slash, and resolves dot segments.
 fn origin(path: &str, times: usize, parameters: bool) -> String {
     let mut bytes = path.as_bytes().to_vec();
     for _ in 0..times {
@@ -159,7 +159,7 @@ fn origin(path: &str, times: usize, parameters: bool) -> String {
     format!("/{}", kept.join("/"))
 }
 
-fn below(path: &str, prefix: &str) -> bool {
+fn is_below(path: &str, prefix: &str) -> bool {
     path == prefix
         || path
             .strip_prefix(prefix)
@@ -169,7 +169,7 @@ fn below(path: &str, prefix: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// Only `/webhooks` is exposed: whatever is forwarded is under it to every origin.
+    /// Only `/webhooks` is exposed: every forwarded path is below it in every interpretation.
     #[test]
     fn no_origin_reads_a_path_as_one_outside_the_prefix(
         parts in proptest::collection::vec(proptest::sample::select(vec![
@@ -178,15 +178,15 @@ proptest! {
         ]), 0..12),
     ) {
         let path = format!("/webhooks/{}", parts.concat());
-        if let Ok(normal) = normal(&path) {
-            prop_assert_eq!(super::normal(&normal), Ok(Cow::Borrowed(&*normal)));
-            let Ok(readings) = readings(&normal) else { return Ok(()) };
+        if let Ok(normal) = normalize(&path) {
+            prop_assert_eq!(super::normalize(&normal), Ok(Cow::Borrowed(&*normal)));
+            let Ok(readings) = alternative_paths(&normal) else { return Ok(()) };
             let all = || readings.iter().map(|it| &*it.path).chain([&*normal]);
-            if all().all(|it| below(it, "/webhooks")) {
+            if all().all(|it| is_below(it, "/webhooks")) {
                 for times in 0..4 {
                     for parameters in [true, false] {
                         let read = origin(&normal, times, parameters);
-                        prop_assert!(below(&read, "/webhooks"), "{} {} {}", path, normal, read);
+                        prop_assert!(is_below(&read, "/webhooks"), "{} {} {}", path, normal, read);
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! Connections to origins that wait for their next request. Each belongs to one tunnel and one origin:
-//! what one tenant's origin does to a connection reaches nobody else.
+//! Idle connections to origins. Each belongs to one tunnel and one origin, so that a tenant's origin cannot
+//! affect the connections of another.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,18 +15,18 @@ use tokio::time::Instant;
 
 use crate::dial::OriginStream;
 use crate::limits::ListenerLimits;
-use crate::serve::upload::{UploadProgress, UpstreamSender};
+use crate::proxy::request_body::{UploadProgress, UpstreamSender};
 use crate::table::OriginTarget;
 
-/// Whose connections, and to where.
+/// The tunnel and the origin of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolKey {
-    /// The UID of the tunnel.
+    /// UID of the tunnel.
     pub(crate) tunnel: String,
     pub(crate) origin: Arc<OriginTarget>,
 }
 
-/// Connections that wait. They are closed when it is dropped, or when nobody used them for long.
+/// The pool of idle connections. They are closed when the pool is dropped, or after the idle timeout.
 pub(crate) struct ConnectionPool {
     shared: Arc<Shared>,
     _reaper: TaskHandle<()>,
@@ -34,57 +34,55 @@ pub(crate) struct ConnectionPool {
 
 struct Shared {
     tasks: Tasks,
-    idle_for: Duration,
-    most: usize,
+    idle_timeout: Duration,
+    max_idle: usize,
     header_bytes: usize,
-    idle: Mutex<BTreeMap<PoolKey, Vec<Waiting>>>,
-    /// Something waits where nothing did.
-    first: Notify,
+    idle: Mutex<BTreeMap<PoolKey, Vec<IdleConnection>>>,
+    /// Notified when the first connection becomes idle.
+    not_empty: Notify,
 }
 
-struct Waiting {
+struct IdleConnection {
     connection: Connection,
     since: Instant,
 }
 
-/// A connection and what drives it.
+/// A connection and the task that drives it.
 struct Connection {
     sender: SendRequest<UpstreamSender>,
     _driver: TaskHandle<()>,
 }
 
-/// A connection that is used. Dropping it closes the connection, and so tells the origin that nobody
-/// waits any more.
+/// A connection in use. Dropping it closes the connection, which cancels the request at the origin.
 pub(crate) struct PooledConnection {
     pool: Weak<Shared>,
     key: PoolKey,
     connection: Connection,
-    progress: Option<Arc<UploadProgress>>,
+    upload: Option<Arc<UploadProgress>>,
 }
 
 impl ConnectionPool {
     pub(crate) fn new(tasks: &Tasks, limits: &ListenerLimits) -> Self {
         let shared = Arc::new(Shared {
             tasks: tasks.clone(),
-            idle_for: limits.idle_connection,
-            most: limits.idle_connections_per_origin,
+            idle_timeout: limits.idle_connection,
+            max_idle: limits.idle_connections_per_origin,
             header_bytes: limits.header_bytes,
             idle: Mutex::default(),
-            first: Notify::new(),
+            not_empty: Notify::new(),
         });
-        let reaper = tasks.spawn(reap(Arc::downgrade(&shared)));
+        let reaper = tasks.spawn(run_reaper(Arc::downgrade(&shared)));
         Self {
             shared,
             _reaper: reaper,
         }
     }
 
-    /// A connection that waited: the one that was used last, because it is the least likely to have been
-    /// closed by the origin.
-    pub(crate) fn take(&self, key: &PoolKey) -> Option<PooledConnection> {
-        let mut idle = self.shared.idle();
+    /// An idle connection: the most recently used one, because the origin is least likely to have closed it.
+    pub(crate) fn take_idle(&self, key: &PoolKey) -> Option<PooledConnection> {
+        let mut idle = self.shared.lock_idle();
         let waiting = idle.get_mut(key)?;
-        // One that is not ready yet may still be reading the end of its last response.
+        // A connection that is not ready yet may still be reading the end of its last response.
         waiting.retain(|it| !it.connection.sender.is_closed());
         let last = waiting
             .iter()
@@ -95,10 +93,10 @@ impl ConnectionPool {
         }
         drop(idle);
         let connection = taken?.connection;
-        Some(self.lease(key.clone(), connection))
+        Some(self.new_lease(key.clone(), connection))
     }
 
-    /// A connection over `stream`.
+    /// Opens a connection over `stream`.
     pub(crate) async fn connect(
         &self,
         key: PoolKey,
@@ -109,22 +107,22 @@ impl ConnectionPool {
             .handshake(TokioIo::new(stream))
             .await?;
         let driver = self.shared.tasks.spawn(async move {
-            // Whoever waits for a response hears of the failure; nobody else needs to.
+            // The request that waits for a response gets the error.
             let _ = driver.with_upgrades().await;
         });
         let connection = Connection {
             sender,
             _driver: driver,
         };
-        Ok(self.lease(key, connection))
+        Ok(self.new_lease(key, connection))
     }
 
-    fn lease(&self, key: PoolKey, connection: Connection) -> PooledConnection {
+    fn new_lease(&self, key: PoolKey, connection: Connection) -> PooledConnection {
         PooledConnection {
             pool: Arc::downgrade(&self.shared),
             key,
             connection,
-            progress: None,
+            upload: None,
         }
     }
 }
@@ -134,69 +132,71 @@ impl PooledConnection {
         &mut self.connection.sender
     }
 
-    /// The request that is sent over it.
-    pub(crate) fn carries(&mut self, progress: Arc<UploadProgress>) {
-        self.progress = Some(progress);
+    /// Sets the request that is sent over it.
+    pub(crate) fn set_upload(&mut self, progress: Arc<UploadProgress>) {
+        self.upload = Some(progress);
     }
 
-    /// The response has ended. A connection whose request has not is of no use to another.
-    pub(crate) fn give_back(self) {
+    /// Returns the connection after a response. It is only reused if the request was sent completely.
+    pub(crate) fn release(self) {
         let Some(pool) = self.pool.upgrade() else {
             return;
         };
-        let sent = self.progress.is_none_or(|it| it.finished());
+        let sent = self.upload.is_none_or(|it| it.is_finished());
         if !sent || self.connection.sender.is_closed() {
             return;
         }
-        let mut idle = pool.idle();
+        let mut idle = pool.lock_idle();
         if idle.is_empty() {
-            pool.first.notify_one();
+            pool.not_empty.notify_one();
         }
         let waiting = idle.entry(self.key).or_default();
-        waiting.push(Waiting {
+        waiting.push(IdleConnection {
             connection: self.connection,
             since: Instant::now(),
         });
-        let too_many = (waiting.len() > pool.most).then(|| waiting.remove(0));
+        let too_many = (waiting.len() > pool.max_idle).then(|| waiting.remove(0));
         drop(idle);
         drop(too_many);
     }
 }
 
 impl Shared {
-    fn idle(&self) -> MutexGuard<'_, BTreeMap<PoolKey, Vec<Waiting>>> {
+    fn lock_idle(&self) -> MutexGuard<'_, BTreeMap<PoolKey, Vec<IdleConnection>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes what has waited too long or was closed by the origin, and says when to look again.
-    fn sweep(&self) -> Option<Instant> {
+    /// Closes connections that are expired or were closed by the origin, and returns when the next one
+    /// expires.
+    fn close_expired(&self) -> Option<Instant> {
         let now = Instant::now();
-        let mut idle = self.idle();
+        let mut idle = self.lock_idle();
         let mut gone = Vec::new();
         for waiting in idle.values_mut() {
-            let over =
-                |it: &Waiting| it.since + self.idle_for <= now || it.connection.sender.is_closed();
+            let over = |it: &IdleConnection| {
+                it.since + self.idle_timeout <= now || it.connection.sender.is_closed()
+            };
             gone.extend(waiting.extract_if(.., |it| over(it)));
         }
         idle.retain(|_, waiting| !waiting.is_empty());
         let oldest = idle.values().filter_map(|it| it.first());
-        let next = oldest.map(|it| it.since + self.idle_for).min();
+        let next = oldest.map(|it| it.since + self.idle_timeout).min();
         drop(idle);
         drop(gone);
         next
     }
 }
 
-/// Sleeps while nothing waits.
-async fn reap(pool: Weak<Shared>) {
+/// Closes expired connections; sleeps while none are idle.
+async fn run_reaper(pool: Weak<Shared>) {
     loop {
         let Some(shared) = pool.upgrade() else { return };
-        match shared.sweep() {
+        match shared.close_expired() {
             Some(next) => {
                 drop(shared);
                 tokio::time::sleep_until(next).await;
             }
-            None => shared.first.notified().await,
+            None => shared.not_empty.notified().await,
         }
     }
 }

@@ -1,38 +1,38 @@
-//! The stable words of `X-Aplomb-Reason`: why the gateway itself answered. One word, one cause; a word
+//! The stable values of `X-Aplomb-Reason`: why the gateway itself responded. Each value has one cause and
 //! never changes its meaning.
 
-/// 404: no tunnel has this hostname.
+/// 404: the hostname does not belong to a tunnel.
 pub const UNKNOWN_HOST: &str = "UnknownHost";
-/// 404: the tunnel has no rule for this request.
+/// 404: no rule of the tunnel matches the request.
 pub const NO_ROUTE: &str = "NoRoute";
 /// 503: the connector has no session.
 pub const CONNECTOR_OFFLINE: &str = "ConnectorOffline";
 /// 503: the HTTPProxy names a Connector that does not exist.
 pub const CONNECTOR_NOT_FOUND: &str = "ConnectorNotFound";
-/// 502: the origin did not take the connection.
+/// 502: the origin did not accept the connection.
 pub const ORIGIN_UNREACHABLE: &str = "OriginUnreachable";
-/// 502: the origin broke off or spoke no HTTP.
+/// 502: the origin closed the connection or did not respond with HTTP.
 pub const ORIGIN_BROKEN: &str = "OriginBroken";
-/// 504: the origin took too long.
+/// 504: the origin did not respond in time.
 pub const ORIGIN_TIMEOUT: &str = "OriginTimeout";
 /// 403: the agent does not expose the target.
 pub const ORIGIN_NOT_EXPOSED: &str = "OriginNotExposed";
-/// 403: the agent refuses the Connector, or the address is one that no tenant may reach.
+/// 403: the agent rejected the Connector, or tenants may not reach the address.
 pub const UNAUTHORISED: &str = "Unauthorised";
-/// 503: the tunnel has as many requests or connections as it may.
+/// 503: the tunnel has reached its limit of requests or connections.
 pub const TOO_MANY: &str = "TooMany";
-/// 409: a proof was asked for a generation that is not served here.
+/// 409: the proof is for a generation that this gateway does not serve.
 pub const OTHER_GENERATION: &str = "OtherGeneration";
-/// 400: the request makes no sense.
+/// 400: the request is malformed.
 pub const BAD_REQUEST: &str = "BadRequest";
-/// 409: a proof was asked of a life of the agent that is over, or of another Connector.
+/// 409: the proof is for an earlier session of the agent, or for another Connector.
 pub const OTHER_SESSION: &str = "OtherSession";
 /// 408: the client stopped sending its body.
 pub const CLIENT_TIMEOUT: &str = "ClientTimeout";
-/// 499, in logs and metrics only: the client went away.
+/// 499, in logs and metrics only: the client disconnected.
 pub const CLIENT_GONE: &str = "ClientGone";
 
-/// Every word.
+/// All values.
 pub const ALL: [&str; 15] = [
     UNKNOWN_HOST,
     NO_ROUTE,

@@ -1,5 +1,5 @@
-//! Which host and which route a request belongs to, by the Gateway API's precedence. Pure: nothing here
-//! changes a request.
+//! Selects the host and the route of a request by the Gateway API's precedence. Pure: requests are not
+//! modified.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,16 +12,16 @@ use aplomb_api::tunnel::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
-use crate::path::{Reading, loose};
+use crate::path::{AlternativePath, decode_reserved};
 use crate::table::{CompiledMatch, RouteAction, RoutingTable, TableRoute, VirtualHost};
 
-/// Puts routes into the order in which they are tried. Routes that are equal to the Gateway API keep
-/// their order: whoever builds the table has put the older HTTPRoute and the earlier rule first.
-pub fn order(routes: &mut [TableRoute]) {
+/// Sorts routes into matching order. Routes with equal precedence keep their order: the table lists the older
+/// HTTPRoute and the earlier rule first.
+pub fn sort_routes(routes: &mut [TableRoute]) {
     routes.sort_by_cached_key(|route| {
         let wanted = &route.matches.wanted;
         (
-            path_rank(wanted.path.as_ref()),
+            path_precedence(wanted.path.as_ref()),
             wanted.method.is_none(),
             Reverse(wanted.headers.len()),
             Reverse(wanted.query_params.len()),
@@ -29,10 +29,9 @@ pub fn order(routes: &mut [TableRoute]) {
     });
 }
 
-/// Exact paths, then prefixes from the longest, then expressions. The prefix `/`, which is also what
-/// saying nothing means, tells nothing of the path: if it came before expressions, a rule for the rest
-/// would leave them nothing.
-fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
+/// Exact paths, then prefixes from the longest, then expressions. The prefix `/`, which is also the default,
+/// comes after expressions, because it matches every path and would leave nothing for them.
+fn path_precedence(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
     let Some(path) = path else {
         return (3, Reverse(0));
     };
@@ -46,35 +45,34 @@ fn path_rank(path: Option<&PathMatch>) -> (u8, Reverse<usize>) {
     }
 }
 
-/// What is served under a hostname (in lower case, without a port): the exact one, else the longest
-/// wildcard. A wildcard never gets what is an HTTPProxy's, whether that is served now or not. Only
-/// listeners of the connection's protocol count; one that is more specific and of the other protocol
-/// still decides whose the hostname is.
+/// The entry of a hostname (lower case, without a port): the exact one, else the longest wildcard. A wildcard
+/// never serves a hostname of an HTTPProxy, even one that is not served now. Only listeners of the
+/// connection's protocol serve it; a more specific one of the other protocol still owns the hostname.
 #[must_use]
-pub fn host<'t>(
+pub fn find_host<'t>(
     table: &'t RoutingTable,
     hostname: &str,
     tls: bool,
 ) -> Option<&'t Arc<VirtualHost>> {
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
     let owned = table.reserved.contains(hostname) || is_canonical(hostname, domain);
-    let wildcards = parents(hostname).filter_map(|parent| table.wildcards.get(parent));
+    let wildcards = parent_domains(hostname).filter_map(|parent| table.wildcards.get(parent));
     let wildcards = wildcards.filter(|_| !owned);
     let mut hosts = table.hosts.get(hostname).into_iter().chain(wildcards);
     let first = hosts.next()?;
     let same = hosts.filter(|host| host.tunnel.uid == first.tunnel.uid);
     let mut hosts = std::iter::once(first).chain(same);
-    hosts.find(|host| host.protocols.include(tls))
+    hosts.find(|host| host.protocols.includes(tls))
 }
 
-/// What follows each dot of a hostname, from the first.
-fn parents(hostname: &str) -> impl Iterator<Item = &str> {
+/// The suffix after each dot of a hostname, longest first.
+fn parent_domains(hostname: &str) -> impl Iterator<Item = &str> {
     let dots = hostname.match_indices('.');
     dots.map(|(at, _)| &hostname[at + 1..])
 }
 
-/// The entry of a name, or of the longest suffix that `wildcard` knows.
-pub(crate) fn lookup<'t, T>(
+/// The entry of a name, or of its longest suffix in `wildcard`.
+pub(crate) fn find_entry<'t, T>(
     exact: &'t BTreeMap<String, T>,
     name: &str,
     wildcard: impl FnMut(&str) -> Option<&'t T>,
@@ -82,23 +80,27 @@ pub(crate) fn lookup<'t, T>(
     if let Some(found) = exact.get(name) {
         return Some(found);
     }
-    parents(name).find_map(wildcard)
+    parent_domains(name).find_map(wildcard)
 }
 
 /// The first route of the connection's protocol that matches.
 #[must_use]
-pub fn pick<'h>(host: &'h VirtualHost, request: &Parts, tls: bool) -> Option<&'h TableRoute> {
-    let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
-    first(routes, request, request.uri.path(), path_fits)
+pub fn match_route<'h>(
+    host: &'h VirtualHost,
+    request: &Parts,
+    tls: bool,
+) -> Option<&'h TableRoute> {
+    let routes = host.routes.iter().filter(|it| it.protocols.includes(tls));
+    first_match(routes, request, request.uri.path(), path_matches)
 }
 
-/// Whether a request leads to `route` in every way in which an origin may read its path, apart from what
-/// the rule itself spells out.
-pub(crate) fn agree(
+/// Whether a request selects `route` in every interpretation of its path, except for encodings that the rule
+/// itself spells out.
+pub(crate) fn all_readings_match(
     (host, tls): (&VirtualHost, bool),
     request: &Parts,
     route: &TableRoute,
-    readings: &[Reading],
+    readings: &[AlternativePath],
 ) -> bool {
     let path = route.matches.wanted.path.as_ref();
     let says = |text: &str| path.is_some_and(|it| it.value.contains(text));
@@ -109,13 +111,13 @@ pub(crate) fn agree(
     let spelled = says(";") || says("%3B");
     let mut readings = readings.iter().filter(|it| !(it.cut && spelled));
     readings.all(|reading| {
-        let routes = host.routes.iter().filter(|it| it.protocols.include(tls));
-        let other = first(routes, request, &reading.path, loosely_fits);
+        let routes = host.routes.iter().filter(|it| it.protocols.includes(tls));
+        let other = first_match(routes, request, &reading.path, decoded_path_matches);
         other.is_some_and(|other| is_same_rule(other, route))
     })
 }
 
-/// Whether two matches belong to one rule, whose origin all of them share.
+/// Whether two matches belong to one rule and therefore to one origin.
 fn is_same_rule(one: &TableRoute, other: &TableRoute) -> bool {
     match (&one.action, &other.action) {
         (RouteAction::Forward(one), RouteAction::Forward(other)) => Arc::ptr_eq(one, other),
@@ -123,31 +125,37 @@ fn is_same_rule(one: &TableRoute, other: &TableRoute) -> bool {
     }
 }
 
-type PathFits = fn(&CompiledMatch, Option<&PathMatch>, &str) -> bool;
+type PathMatchFn = fn(&CompiledMatch, Option<&PathMatch>, &str) -> bool;
 
-fn first<'h>(
+fn first_match<'h>(
     mut routes: impl Iterator<Item = &'h TableRoute>,
     request: &Parts,
     path: &str,
-    fits: PathFits,
+    fits: PathMatchFn,
 ) -> Option<&'h TableRoute> {
-    routes.find(|route| matches(&route.matches, request, path, fits))
+    routes.find(|route| matches_request(&route.matches, request, path, fits))
 }
 
-fn matches(matcher: &CompiledMatch, request: &Parts, asked: &str, fits: PathFits) -> bool {
+fn matches_request(
+    matcher: &CompiledMatch,
+    request: &Parts,
+    asked: &str,
+    fits: PathMatchFn,
+) -> bool {
     let RouteMatch {
         path,
         headers,
         query_params,
         method,
     } = &matcher.wanted;
-    method.is_none_or(|wanted| name(wanted) == request.method.as_str())
+    method.is_none_or(|wanted| method_name(wanted) == request.method.as_str())
         && fits(matcher, path.as_ref(), asked)
-        && (headers.is_empty() || headers_fit(matcher, &request.headers))
-        && (query_params.is_empty() || query_fits(matcher, request.uri.query().unwrap_or_default()))
+        && (headers.is_empty() || headers_match(matcher, &request.headers))
+        && (query_params.is_empty()
+            || query_matches(matcher, request.uri.query().unwrap_or_default()))
 }
 
-fn path_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
+fn path_matches(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
     let Some(wanted) = wanted else { return true };
     match wanted.kind {
         PathMatchType::Exact => path == wanted.value,
@@ -158,39 +166,39 @@ fn path_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) ->
     }
 }
 
-/// The same for a path that was decoded further, with what is wanted decoded likewise.
-fn loosely_fits(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
+/// The same for a path that was decoded further, with the rule's path decoded likewise.
+fn decoded_path_matches(matcher: &CompiledMatch, wanted: Option<&PathMatch>, path: &str) -> bool {
     let escapes = |it: &&PathMatch| it.value.contains('%') && matcher.path.is_none();
     let Some(wanted) = wanted.filter(escapes) else {
-        return path_fits(matcher, wanted, path);
+        return path_matches(matcher, wanted, path);
     };
-    let (kind, value) = (wanted.kind, loose(&wanted.value));
-    path_fits(matcher, Some(&PathMatch { kind, value }), path)
+    let (kind, value) = (wanted.kind, decode_reserved(&wanted.value));
+    path_matches(matcher, Some(&PathMatch { kind, value }), path)
 }
 
-/// What follows a prefix of whole segments: nothing, or something that begins with a slash.
+/// The rest after a prefix of whole segments: empty, or starting with a slash.
 pub(crate) fn after_prefix<'p>(path: &'p str, prefix: &str) -> Option<&'p str> {
     let rest = path.strip_prefix(prefix.trim_end_matches('/'))?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// Of several matches with one name only the first counts, as the Gateway API has it.
-fn headers_fit(matcher: &CompiledMatch, headers: &HeaderMap) -> bool {
+/// Of several matches with the same name only the first counts, as the Gateway API defines.
+fn headers_match(matcher: &CompiledMatch, headers: &HeaderMap) -> bool {
     let wanted = &matcher.wanted.headers;
     wanted.iter().enumerate().all(|(index, each)| {
         let same = |other: &str| other.eq_ignore_ascii_case(&each.name);
         if wanted[..index].iter().any(|earlier| same(&earlier.name)) {
             return true;
         }
-        let Some(value) = joined(headers, &each.name) else {
+        let Some(value) = joined_header(headers, &each.name) else {
             return false;
         };
         let expression = matcher.headers.get(&index);
-        fits(each.kind, &each.value, expression, &value)
+        value_matches(each.kind, &each.value, expression, &value)
     })
 }
 
-fn query_fits(matcher: &CompiledMatch, query: &str) -> bool {
+fn query_matches(matcher: &CompiledMatch, query: &str) -> bool {
     let wanted = &matcher.wanted.query_params;
     wanted.iter().enumerate().all(|(index, each)| {
         if wanted[..index].iter().any(|it| it.name == each.name) {
@@ -201,11 +209,11 @@ fn query_fits(matcher: &CompiledMatch, query: &str) -> bool {
             return false;
         };
         let expression = matcher.query.get(&index);
-        fits(each.kind, &each.value, expression, &value)
+        value_matches(each.kind, &each.value, expression, &value)
     })
 }
 
-fn fits(
+fn value_matches(
     kind: ValueMatchType,
     wanted: &str,
     expression: Option<&regex::Regex>,
@@ -217,8 +225,8 @@ fn fits(
     }
 }
 
-/// The value of a header; of one that is there several times, the values in one line.
-fn joined<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
+/// The value of a header; several values are joined into one line.
+fn joined_header<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
     let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
     let mut values = headers.get_all(name).iter();
     let first = String::from_utf8_lossy(values.next()?.as_bytes());
@@ -230,7 +238,7 @@ fn joined<'r>(headers: &'r HeaderMap, name: &str) -> Option<Cow<'r, str>> {
     }))
 }
 
-fn name(method: HttpMethod) -> &'static str {
+fn method_name(method: HttpMethod) -> &'static str {
     match method {
         HttpMethod::Get => "GET",
         HttpMethod::Head => "HEAD",

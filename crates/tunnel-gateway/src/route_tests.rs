@@ -1,4 +1,4 @@
-//! Tests of matching, table by table.
+//! Tests of matching, as tables.
 
 use aplomb_api::tunnel::{HeaderMatch, QueryMatch};
 use http::Request;
@@ -75,9 +75,9 @@ fn expression(text: &str) -> regex::Regex {
     regex::Regex::new(&format!("^(?:{text})$")).expect("an expression")
 }
 
-fn served(routes: &[&str]) -> VirtualHost {
+fn build_host(routes: &[&str]) -> VirtualHost {
     let mut routes: Vec<TableRoute> = (0..).zip(routes).map(|(n, text)| route(n, text)).collect();
-    order(&mut routes);
+    sort_routes(&mut routes);
     VirtualHost {
         protocols: Protocols::ALL,
         tunnel: Arc::new(TunnelInfo {
@@ -92,7 +92,7 @@ fn served(routes: &[&str]) -> VirtualHost {
 }
 
 /// `METHOD /path?query name=value ...`
-fn asked(text: &str) -> Parts {
+fn parse_request(text: &str) -> Parts {
     let mut words = text.split_whitespace();
     let method = words.next().expect("a method");
     let mut request = Request::builder()
@@ -105,11 +105,11 @@ fn asked(text: &str) -> Parts {
 }
 
 fn rule(routes: &[&str], request: &str) -> Option<usize> {
-    pick(&served(routes), &asked(request), false).map(|route| route.rule)
+    match_route(&build_host(routes), &parse_request(request), false).map(|route| route.rule)
 }
 
 #[test]
-fn a_path_fits_or_not() {
+fn a_path_matches_or_not() {
     let table = [
         ("=/foo", "/foo", true),
         ("=/foo", "/foo/", false),
@@ -159,7 +159,7 @@ fn of_equals_the_first_serves() {
 }
 
 #[test]
-fn everything_that_is_said_must_hold() {
+fn all_conditions_must_match() {
     let wanted = "/foo POST h:x-env=~can.*y q:version=~[0-9]+";
     let table = [
         ("POST /foo?version=2 x-env=canary", true),
@@ -176,7 +176,7 @@ fn everything_that_is_said_must_hold() {
 }
 
 #[test]
-fn a_query_is_compared_as_it_is_meant() {
+fn a_query_is_compared_decoded() {
     assert!(rule(&["q:a=b/c"], "GET /?a=b%2Fc").is_some());
     assert!(rule(&["q:a=1"], "GET /?a=1&a=2").is_some());
     assert!(rule(&["q:a=2"], "GET /?a=1&a=2").is_none());
@@ -190,14 +190,14 @@ fn a_second_match_of_the_same_name_is_ignored() {
 
 #[test]
 fn the_exact_hostname_wins_then_the_longest_wildcard() {
-    let hosts = |name: &str| (name.to_owned(), Arc::new(served(&[])));
+    let hosts = |name: &str| (name.to_owned(), Arc::new(build_host(&[])));
     let mut table = RoutingTable::default();
     table.hosts.extend([hosts("a.b.example.com")]);
     table
         .wildcards
         .extend([hosts("example.com"), hosts("b.example.com")]);
     let same = |name: &str, wanted: Option<&Arc<VirtualHost>>| {
-        let got = host(&table, name, false);
+        let got = find_host(&table, name, false);
         assert_eq!(got.map(Arc::as_ptr), wanted.map(Arc::as_ptr), "{name}");
     };
     same("a.b.example.com", table.hosts.get("a.b.example.com"));

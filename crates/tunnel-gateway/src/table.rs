@@ -1,5 +1,5 @@
-//! The routing table: immutable, built whole from what was watched, swapped atomically. Nothing here
-//! reads a cache or a socket.
+//! The routing table: immutable, built as a whole from watched objects, and swapped atomically. It reads no
+//! cache or socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use aplomb_api::wire::ConnectorId;
 use ipnet::IpNet;
 use rustls::sign::CertifiedKey;
 
-/// Everything that requests need.
+/// Everything that serving a request needs.
 #[derive(Clone, Debug, Default)]
 pub struct RoutingTable {
     /// By exact hostname, in lower case.
     pub hosts: BTreeMap<String, Arc<VirtualHost>>,
-    /// By the part after `*.`; the longest that fits wins, after exact ones.
+    /// By the suffix after `*.`. Exact hostnames take precedence, then the longest suffix.
     pub wildcards: BTreeMap<String, Arc<VirtualHost>>,
-    /// Claimed hostnames that are not served now, and that no wildcard may serve.
+    /// Claimed hostnames that are not served now and that wildcards must not serve.
     pub reserved: BTreeSet<String>,
-    /// By exact hostname, or `*.` and a suffix: what a TLS client that asks for it is shown.
+    /// By exact hostname or `*.` suffix: the certificate for TLS clients.
     pub certificates: BTreeMap<String, Arc<CertifiedKey>>,
 }
 
@@ -40,15 +40,15 @@ impl Protocols {
         https: true,
     };
 
-    /// Whether a connection with TLS, or without it, is one of them.
+    /// Whether connections with TLS, or without it, are included.
     #[must_use]
-    pub const fn include(self, tls: bool) -> bool {
+    pub const fn includes(self, tls: bool) -> bool {
         if tls { self.https } else { self.http }
     }
 
-    /// Those of either.
+    /// The union of both.
     #[must_use]
-    pub const fn or(self, other: Self) -> Self {
+    pub const fn union(self, other: Self) -> Self {
         Self {
             http: self.http || other.http,
             https: self.https || other.https,
@@ -56,19 +56,19 @@ impl Protocols {
     }
 }
 
-/// What is served under a hostname.
+/// The routes of one hostname.
 #[derive(Clone, Debug)]
 pub struct VirtualHost {
-    /// Whose it is.
+    /// The tunnel that owns it.
     pub tunnel: Arc<TunnelInfo>,
     /// The protocols of its listeners.
     pub protocols: Protocols,
-    /// One for each match of each rule, in the Gateway API's order of precedence: the first that
-    /// matches serves.
+    /// One for each match of each rule, in the Gateway API's order of precedence. The first match serves the
+    /// request.
     pub routes: Vec<TableRoute>,
 }
 
-/// A tunnel, as far as requests name it.
+/// The identity of a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TunnelInfo {
     /// The namespace of its HTTPProxy.
@@ -77,40 +77,40 @@ pub struct TunnelInfo {
     pub name: String,
     /// The UID of its HTTPProxy.
     pub uid: String,
-    /// The generation of the HTTPProxy that its HTTPRoute was made from.
+    /// The generation of the HTTPProxy that its HTTPRoute was built from.
     pub generation: i64,
-    /// Names this configuration, for `X-Aplomb-Revision`.
+    /// Digest of this configuration, for `X-Aplomb-Revision`.
     pub revision: String,
 }
 
 impl TunnelInfo {
-    /// Its namespace/name, for people.
+    /// Its namespace/name, for display.
     #[must_use]
-    pub fn label(&self) -> String {
+    pub fn display_name(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
     }
 }
 
-/// Some requests, and what becomes of them.
+/// A match, and the action for requests that it selects.
 #[derive(Clone, Debug)]
 pub struct TableRoute {
     /// The index of its rule in the HTTPRoute.
     pub rule: usize,
     /// The protocols of the listeners that it is attached to.
     pub protocols: Protocols,
-    /// Which requests. Regular expressions were compiled when the table was built.
+    /// The match. Regular expressions are compiled when the table is built.
     pub matches: CompiledMatch,
     /// The filters of the rule, then of the backend.
     pub filters: Vec<RouteFilter>,
-    /// What becomes of them.
+    /// The action.
     pub action: RouteAction,
-    /// How long a response may take to begin.
+    /// Timeout for the start of the response.
     pub timeout: Option<Duration>,
 }
 
 impl TableRoute {
-    /// What it matches of a path by prefix.
-    pub(crate) fn prefix(&self) -> &str {
+    /// The path prefix that it matches.
+    pub(crate) fn path_prefix(&self) -> &str {
         let path = self.matches.wanted.path.as_ref();
         path.filter(|it| it.kind == PathMatchType::PathPrefix)
             .map_or("/", |it| &it.value)
@@ -120,7 +120,7 @@ impl TableRoute {
 /// A match with its expressions compiled.
 #[derive(Clone, Debug)]
 pub struct CompiledMatch {
-    /// What was asked for.
+    /// The match in the spec.
     pub wanted: RouteMatch,
     /// The path's expression, anchored at both ends.
     pub path: Option<regex::Regex>,
@@ -130,18 +130,18 @@ pub struct CompiledMatch {
     pub query: BTreeMap<usize, regex::Regex>,
 }
 
-/// What becomes of a request.
+/// The action for a request.
 #[derive(Clone, Debug)]
 pub enum RouteAction {
-    /// It goes to an origin.
+    /// Forward it to an origin.
     Forward(Arc<OriginTarget>),
-    /// A filter answers it with a redirect.
+    /// Respond with the redirect of a filter.
     Redirect,
-    /// It has nowhere to go: a status code and a stable word for it.
-    Nowhere {
+    /// No usable backend: respond with a status code and a reason.
+    NoBackend {
         /// The status code.
         status: u16,
-        /// The word, of [`crate::reason`].
+        /// The reason, one of [`crate::reason`].
         reason: &'static str,
     },
 }
@@ -149,30 +149,31 @@ pub enum RouteAction {
 /// An origin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OriginTarget {
-    /// How it is reached.
+    /// Its address.
     pub target: OriginAddress,
-    /// Its host:port, as the endpoint says it.
+    /// Its host:port, as the endpoint specifies it.
     pub authority: String,
-    /// The name in its certificate, if TLS is spoken to it.
+    /// The server name for TLS to the origin.
     pub tls: Option<String>,
 }
 
-/// How an origin is reached.
+/// The address of an origin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OriginAddress {
     /// Through an agent, which dials [`OriginTarget::authority`].
     Connector(Arc<AgentTarget>),
-    /// From here.
+    /// Dialed by the gateway itself.
     Addresses(Addresses),
 }
 
-/// What is dialed from here.
+/// Addresses that the gateway dials.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Addresses {
     /// Names or addresses with ports, checked after resolution.
     pub names: Vec<String>,
-    /// The networks that the class opens. A connection is never used by a route with others.
-    pub opened: Vec<IpNet>,
+    /// The networks that the class permits. Connections are not shared between routes with different
+    /// networks.
+    pub open_networks: Vec<IpNet>,
 }
 
 /// An agent.
@@ -186,20 +187,20 @@ pub struct AgentTarget {
     pub uid: String,
     /// The iroh endpoint id, in hex.
     pub id: String,
-    /// Which life of the agent.
+    /// Id of the agent session.
     pub session: String,
-    /// The relay it is reached through.
+    /// The relay through which it is reached.
     pub relay: Option<String>,
-    /// Where it is reached directly.
+    /// Addresses at which it is reached directly.
     pub addresses: Vec<SocketAddr>,
-    /// The operator has seen it go: nothing is dialled until its session changes.
+    /// It shut down gracefully: it is not dialed until its session changes.
     pub released: bool,
 }
 
 impl AgentTarget {
-    /// The Connector, as messages to its agent name it.
+    /// The identity of the Connector in messages to its agent.
     #[must_use]
-    pub fn connector(&self) -> ConnectorId {
+    pub fn connector_id(&self) -> ConnectorId {
         ConnectorId {
             namespace: self.namespace.clone(),
             uid: self.uid.clone(),

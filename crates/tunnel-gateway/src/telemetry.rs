@@ -1,5 +1,5 @@
-//! The metrics of the data path. Every name stands here. A tunnel has series of its own as long as there
-//! are few enough tunnels; the rest share the series of `other`, so that no tenant can fill a scrape.
+//! Metrics of the data path. All metric names are defined here. The number of tunnels with their own series
+//! is limited; the rest share the series `other`, so that a tenant cannot inflate a scrape.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,16 +14,16 @@ use prometheus_client::registry::Registry;
 
 use crate::table::RoutingTable;
 
-/// How many tunnels have series of their own.
-const TUNNELS: usize = 1000;
-/// What the rest are called. No tunnel is: its label has a slash.
-const OTHER: &str = "other";
+/// Maximum tunnels with their own series.
+const MAX_TUNNELS: usize = 1000;
+/// The label of the rest. A tunnel's own label contains a slash.
+const OTHER_TUNNELS: &str = "other";
 /// The classes of status codes.
-const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
-/// Which way bytes go.
+const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+/// Directions of bytes.
 const DIRECTIONS: [&str; 2] = ["received", "sent"];
-/// From a cached page to a report that somebody waits for.
-const SECONDS: [f64; 12] = [
+/// From a cached page to a slow report.
+const DURATION_BUCKETS: [f64; 12] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0,
 ];
 
@@ -55,13 +55,13 @@ struct ListenerLabels {
     listener: &'static str,
 }
 
-/// Every metric of the data path. Clones share them.
+/// The metrics of the data path. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayMetrics(Arc<Families>);
 
 #[derive(Debug)]
 struct Families {
-    labels: Mutex<BTreeSet<Arc<str>>>,
+    tunnel_labels: Mutex<BTreeSet<Arc<str>>>,
     requests: Family<ResponseLabels, Counter>,
     seconds: Family<TunnelLabels, Histogram, fn() -> Histogram>,
     bytes: Family<BytesLabels, Counter>,
@@ -75,9 +75,9 @@ struct Families {
 
 impl Default for Families {
     fn default() -> Self {
-        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        let seconds: fn() -> Histogram = || Histogram::new(DURATION_BUCKETS);
         Self {
-            labels: Mutex::default(),
+            tunnel_labels: Mutex::default(),
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds),
             bytes: Family::default(),
@@ -97,9 +97,9 @@ pub(crate) struct RequestEnded<'a> {
     /// namespace/name of its tunnel.
     pub(crate) tunnel: Option<&'a str>,
     pub(crate) status: u16,
-    /// Why the gateway itself answered.
+    /// Why the gateway itself responded.
     pub(crate) reason: Option<&'static str>,
-    pub(crate) took: Duration,
+    pub(crate) duration: Duration,
     pub(crate) received: u64,
     pub(crate) sent: u64,
 }
@@ -110,71 +110,71 @@ impl GatewayMetrics {
         let it = &self.0;
         registry.register(
             "aplomb_gateway_requests",
-            "Requests that have ended, by the class of their status",
+            "Completed requests by status class",
             it.requests.clone(),
         );
         registry.register(
             "aplomb_gateway_request_duration_seconds",
-            "From the head of a request to the end of its response",
+            "Seconds from the request head to the end of the response",
             it.seconds.clone(),
         );
         registry.register(
             "aplomb_gateway_bytes",
-            "Bytes of bodies, received from clients and sent to them",
+            "Body bytes received from and sent to clients",
             it.bytes.clone(),
         );
         registry.register(
             "aplomb_gateway_failures",
-            "Requests that the gateway itself answered or broke off, by X-Aplomb-Reason",
+            "Requests that the gateway itself failed, by X-Aplomb-Reason",
             it.failures.clone(),
         );
         registry.register(
             "aplomb_gateway_connections",
-            "Connections of clients that are open",
+            "Open client connections",
             it.connections.clone(),
         );
         registry.register(
             "aplomb_gateway_connections_refused",
-            "Connections of clients that were closed at once, for being too many",
+            "Client connections refused because of a limit",
             it.refused.clone(),
         );
         registry.register(
             "aplomb_gateway_upgrades",
-            "Upgraded connections (WebSocket and others) that are open",
+            "Open upgraded connections, such as WebSocket",
             it.upgrades.clone(),
         );
         registry.register(
             "aplomb_gateway_dials",
-            "Connections to origins that were asked for",
+            "Attempts to connect to origins",
             it.dials.clone(),
         );
         registry.register(
             "aplomb_gateway_access_log_lines_lost",
-            "Lines of the access log that its writer could not keep up with",
+            "Access log lines dropped because the writer fell behind",
             it.lines_lost.clone(),
         );
     }
 
-    /// Drops the series of tunnels that the table no longer has, which makes room for others.
-    pub fn retain(&self, table: &RoutingTable) {
+    /// Drops the series of tunnels that left the table, which makes room for others.
+    pub fn retain_tunnels(&self, table: &RoutingTable) {
         let hosts = table.hosts.values().chain(table.wildcards.values());
-        let served: BTreeSet<String> = hosts.map(|host| host.tunnel.label()).collect();
-        let mut labels = self.labels();
+        let served: BTreeSet<String> = hosts.map(|host| host.tunnel.display_name()).collect();
+        let mut labels = self.lock_labels();
         let gone = |label: &&Arc<str>| !served.contains(&***label);
         let gone: Vec<Arc<str>> = labels.iter().filter(gone).cloned().collect();
         labels.retain(|label| served.contains(&**label));
         drop(labels);
         for label in gone {
-            self.forget(&label);
+            self.remove(&label);
         }
     }
 
-    pub(crate) fn emit(&self, ended: RequestEnded<'_>) {
-        let tunnel = self.label(ended.tunnel);
+    pub(crate) fn record_request(&self, ended: RequestEnded<'_>) {
+        let tunnel = self.tunnel_label(ended.tunnel);
         let it = &self.0;
         let labels = ResponseLabels {
             tunnel: tunnel.clone(),
-            code: class(ended.status),
+            code: status_class(ended.status),
         };
         it.requests.get_or_create(&labels).inc();
         let labels = TunnelLabels {
@@ -182,7 +182,7 @@ impl GatewayMetrics {
         };
         it.seconds
             .get_or_create(&labels)
-            .observe(ended.took.as_secs_f64());
+            .observe(ended.duration.as_secs_f64());
         for (direction, many) in DIRECTIONS.into_iter().zip([ended.received, ended.sent]) {
             let tunnel = tunnel.clone();
             let labels = BytesLabels { tunnel, direction };
@@ -194,55 +194,58 @@ impl GatewayMetrics {
         }
     }
 
-    /// One more connection of a client, until what is returned is dropped.
-    pub(crate) fn connected(&self, listener: &'static str) -> OpenGauge {
+    /// Counts an open client connection until the returned value is dropped.
+    pub(crate) fn open_connection(&self, listener: &'static str) -> OpenGauge {
         let labels = ListenerLabels { listener };
         OpenGauge::new(self.0.connections.get_or_create_owned(&labels))
     }
 
-    pub(crate) fn refused(&self, listener: &'static str) {
+    pub(crate) fn record_refused(&self, listener: &'static str) {
         let labels = ListenerLabels { listener };
         self.0.refused.get_or_create(&labels).inc();
     }
 
-    /// One more upgraded connection, until what is returned is dropped.
-    pub(crate) fn upgraded(&self) -> OpenGauge {
+    /// Counts an open upgraded connection until the returned value is dropped.
+    pub(crate) fn open_upgrade(&self) -> OpenGauge {
         OpenGauge::new(self.0.upgrades.clone())
     }
 
-    pub(crate) fn dialled(&self) {
+    pub(crate) fn record_dial(&self) {
         self.0.dials.inc();
     }
 
-    pub(crate) fn line_lost(&self) {
+    pub(crate) fn record_lost_entry(&self) {
         self.0.lines_lost.inc();
     }
 
-    fn labels(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
-        self.0.labels.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_labels(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+        self.0
+            .tunnel_labels
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The label of a tunnel, its own if there is room.
-    fn label(&self, tunnel: Option<&str>) -> Arc<str> {
+    /// The label of a tunnel: its own if the limit permits.
+    fn tunnel_label(&self, tunnel: Option<&str>) -> Arc<str> {
         let Some(tunnel) = tunnel else {
-            return OTHER.into();
+            return OTHER_TUNNELS.into();
         };
-        let mut labels = self.labels();
+        let mut labels = self.lock_labels();
         if let Some(label) = labels.get(tunnel) {
             return label.clone();
         }
-        if labels.len() >= TUNNELS {
-            return OTHER.into();
+        if labels.len() >= MAX_TUNNELS {
+            return OTHER_TUNNELS.into();
         }
         let label: Arc<str> = tunnel.into();
         labels.insert(label.clone());
         label
     }
 
-    fn forget(&self, tunnel: &Arc<str>) {
+    fn remove(&self, tunnel: &Arc<str>) {
         let (it, tunnel) = (&self.0, || tunnel.clone());
         it.seconds.remove(&TunnelLabels { tunnel: tunnel() });
-        for code in CLASSES {
+        for code in STATUS_CLASSES {
             let tunnel = tunnel();
             it.requests.remove(&ResponseLabels { tunnel, code });
         }
@@ -257,7 +260,7 @@ impl GatewayMetrics {
     }
 }
 
-/// Something that is open and counted as such.
+/// An open connection in a gauge.
 #[derive(Debug)]
 pub(crate) struct OpenGauge(Gauge);
 
@@ -274,9 +277,12 @@ impl Drop for OpenGauge {
     }
 }
 
-fn class(status: u16) -> &'static str {
+fn status_class(status: u16) -> &'static str {
     let index = usize::from(status / 100).saturating_sub(1);
-    CLASSES.get(index).copied().unwrap_or(CLASSES[4])
+    STATUS_CLASSES
+        .get(index)
+        .copied()
+        .unwrap_or(STATUS_CLASSES[4])
 }
 
 #[cfg(test)]
@@ -288,7 +294,7 @@ mod tests {
             tunnel: Some(tunnel),
             status: 502,
             reason: Some(crate::reason::ORIGIN_BROKEN),
-            took: Duration::from_millis(3),
+            duration: Duration::from_millis(3),
             received: 1,
             sent: 2,
         }
@@ -305,8 +311,8 @@ mod tests {
     #[test]
     fn tunnels_beyond_the_bound_share_a_series() {
         let telemetry = GatewayMetrics::default();
-        for number in 0..TUNNELS + 5 {
-            telemetry.emit(ended(&format!("default/t{number}")));
+        for number in 0..MAX_TUNNELS + 5 {
+            telemetry.record_request(ended(&format!("default/t{number}")));
         }
         let text = scrape(&telemetry);
         let line = "aplomb_gateway_requests_total{tunnel=\"other\",code=\"5xx\"} 5";
@@ -316,16 +322,16 @@ mod tests {
     #[test]
     fn a_tunnel_that_is_gone_takes_its_series_along() {
         let telemetry = GatewayMetrics::default();
-        telemetry.emit(ended("default/x"));
+        telemetry.record_request(ended("default/x"));
         assert!(scrape(&telemetry).contains("default/x"));
-        telemetry.retain(&RoutingTable::default());
+        telemetry.retain_tunnels(&RoutingTable::default());
         assert!(!scrape(&telemetry).contains("default/x"));
     }
 
     #[test]
-    fn what_is_open_is_counted_until_it_is_dropped() {
+    fn open_connections_are_counted_until_dropped() {
         let telemetry = GatewayMetrics::default();
-        let open = telemetry.connected("http");
+        let open = telemetry.open_connection("http");
         let line = |many| format!("aplomb_gateway_connections{{listener=\"http\"}} {many}");
         assert!(scrape(&telemetry).contains(&line(1)));
         drop(open);

@@ -1,6 +1,5 @@
-//! The few fields of objects that the routing table is made of. What is not named here is skipped while
-//! it is decoded, so no entry can come to depend on it. Rules are read leniently: one that makes no
-//! sense is remembered as such and costs its route alone.
+//! Views of the objects behind the routing table. Other fields are skipped when decoding, so that nothing can
+//! come to depend on them. An invalid rule is kept as an error and affects only its own route.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -53,8 +52,8 @@ impl ObjectMetaView {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Whether people and controllers say the same with it as with `other`.
-    pub(crate) fn says_as(&self, other: &Self) -> bool {
+    /// Whether labels and annotations are equal to those of `other`.
+    pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         self.labels == other.labels && self.annotations == other.annotations
     }
 }
@@ -89,7 +88,7 @@ pub(crate) struct ListenerTlsView {
     pub(crate) certificate_refs: Vec<ObjectReference>,
 }
 
-/// A reference to another object, whatever it is for.
+/// A reference to another object, of any purpose.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ObjectReference {
@@ -116,35 +115,35 @@ pub(crate) struct RouteSpecView {
     pub(crate) rules: Vec<ParsedRule>,
 }
 
-/// A rule, or why it cannot be one.
+/// A rule, or why it is invalid.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Value")]
 pub(crate) struct ParsedRule(pub(crate) Result<RouteRule, String>);
 
 impl From<Value> for ParsedRule {
     fn from(rule: Value) -> Self {
-        Self(read(&rule))
+        Self(parse_rule(&rule))
     }
 }
 
-/// Reads a rule and compiles its matches: once, and not for each table that it is in.
-fn read(rule: &Value) -> Result<RouteRule, String> {
+/// Parses a rule and compiles its matches, once instead of for every table.
+fn parse_rule(rule: &Value) -> Result<RouteRule, String> {
     let rule: Result<RouteRule, _> = aplomb::nulls::read(rule);
     let mut rule = rule.map_err(|error| error.to_string())?;
     if rule.matches.is_empty() {
         rule.matches.push(RouteMatch::default());
     }
-    let matchers = rule.matches.iter().map(matcher::compile);
+    let matchers = rule.matches.iter().map(matcher::compile_match);
     rule.matchers = CompiledMatches(matchers.collect::<Result<_, _>>()?);
     Ok(rule)
 }
 
-/// The matches of a rule, compiled.
+/// The compiled matches of a rule.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CompiledMatches(pub(crate) Vec<CompiledMatch>);
 
 impl PartialEq for CompiledMatches {
-    /// They follow from the matches beside them.
+    /// They are derived from the matches of the rule, which are compared instead.
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -224,15 +223,15 @@ struct ConditionView {
 }
 
 impl GatewayConnectorView {
-    /// Whether the operator has seen its agent go on purpose.
-    pub(crate) fn released(&self) -> bool {
+    /// Whether the operator reports that its agent shut down gracefully.
+    pub(crate) fn is_released(&self) -> bool {
         use aplomb_api::tunnel::{conditions::ONLINE, reasons::RELEASED};
         let mut all = self.status.conditions.iter();
         all.any(|it| &*it.kind == ONLINE && &*it.status == "False" && &*it.reason == RELEASED)
     }
 
-    /// Whether its agent has been told to accept the gateway `id`.
-    pub(crate) fn lists(&self, id: &str) -> bool {
+    /// Whether its agent was told to accept the gateway `id`.
+    pub(crate) fn lists_gateway(&self, id: &str) -> bool {
         let listed = self.status.gateways.as_deref().unwrap_or_default();
         listed.iter().any(|it| it == id)
     }
@@ -303,7 +302,7 @@ mod tests {
 
     fn route(rule: &Value) -> RouteView {
         let route = json!({ "metadata": { "name": "x" }, "spec": { "rules": [rule] } });
-        serde_json::from_value(route).expect("any rule can be read")
+        serde_json::from_value(route).expect("the route can be decoded")
     }
 
     #[test]
@@ -323,7 +322,10 @@ mod tests {
     #[test]
     fn a_filter_that_is_not_known_costs_its_rule_and_no_more() {
         let route = route(&json!({ "filters": [{ "type": "RequestMirror" }] }));
-        let error = route.spec.rules[0].0.as_ref().expect_err("not known");
+        let error = route.spec.rules[0]
+            .0
+            .as_ref()
+            .expect_err("unknown match type");
         assert!(error.contains("RequestMirror"), "{error}");
     }
 
@@ -333,11 +335,11 @@ mod tests {
                 "name": "o", "uid": "u" }] })
     }
 
-    /// Reads `object` with each of its lists and maps null in turn.
+    /// Decodes `object` with each of its lists and maps set to null in turn.
     fn reads_nulls<V: View>(mut object: Value) {
         object["metadata"] = metadata();
         let nulled = aplomb::nulls::null_variants(&object).into_iter();
-        // Without a spec a route is none, and details without a key are none.
+        // A route needs a spec, and connection details need a key.
         let needed = |path: &str| path == "/spec" || path.ends_with("/publicKey");
         for (path, object) in nulled.filter(|it| !needed(&it.0)) {
             let read = aplomb::nulls::read::<V>(&object);
@@ -361,7 +363,7 @@ mod tests {
             "parentRefs": [reference], "rules": [rule] } }));
         let nulled = aplomb::nulls::null_variants(&rule);
         for (path, rule) in nulled {
-            // A filter without its part is no filter.
+            // A filter needs the field of its type.
             if path.ends_with("/requestHeaderModifier") {
                 continue;
             }

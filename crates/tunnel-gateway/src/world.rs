@@ -1,6 +1,5 @@
-//! What `observe` gathers, what `decide` answers and what `act` carries out: the words the three share.
-//! Data only. Everything a routing table depends on is in a [`TableInputs`], so that the same world always
-//! leads to the same [`TablePlan`].
+//! Types shared by `observe`, `decide` and `act`. Data only. A [`TableInputs`] contains everything a routing
+//! table depends on, so that the same input always gives the same [`TablePlan`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,34 +14,34 @@ use rustls::sign::CertifiedKey;
 use crate::table::{AgentTarget, RoutingTable};
 use crate::views::{GatewayView, RouteView, SliceView};
 
-/// Everything a routing table depends on.
+/// The inputs of a routing table.
 #[derive(Clone, Default)]
 pub struct TableInputs {
     /// The Gateways of our class.
     pub gateways: Vec<Arc<GatewayView>>,
     /// The HTTPRoutes.
     pub routes: Vec<Arc<RouteView>>,
-    /// The EndpointSlices that may be of use.
+    /// The EndpointSlices that routes may refer to.
     pub slices: BTreeMap<ObjectKey, Arc<SliceView>>,
     /// The Connectors.
     pub connectors: BTreeMap<ObjectKey, ConnectorInfo>,
     /// The UIDs of the HTTPProxies.
     pub proxies: BTreeMap<ObjectKey, String>,
-    /// Whose each claimed hostname is.
+    /// The owner of each claimed hostname.
     pub claims: BTreeMap<String, Claim>,
     /// The base domains of the ConnectorClasses.
     pub domains: BTreeSet<String>,
-    /// The first labels of claimed hostnames that the platform gives to an HTTPProxy.
+    /// The first labels of claimed hostnames that are platform hostnames of an HTTPProxy.
     pub labels: BTreeSet<String>,
-    /// The certificates, or why a Secret holds none.
+    /// The certificates, or why a Secret has none.
     pub certificates: BTreeMap<ObjectKey, Result<Arc<CertifiedKey>, String>>,
-    /// The relays that an administrator allows: an agent may say any.
+    /// The relays that an administrator permits. Agents may register any.
     pub relays: BTreeSet<RelayUrl>,
-    /// The networks that each ConnectorClass opens.
-    pub networks: BTreeMap<String, Vec<IpNet>>,
-    /// The versions that the caches had passed before any of this was read.
+    /// The networks that each ConnectorClass permits.
+    pub class_networks: BTreeMap<String, Vec<IpNet>>,
+    /// The versions that the caches had reached before any of this was read.
     pub versions: AppliedVersions,
-    /// The UIDs of Gateways whose HTTPProxy may be about to be seen.
+    /// The UIDs of Gateways whose HTTPProxy may be about to appear.
     pub awaited: BTreeSet<String>,
 }
 
@@ -59,54 +58,54 @@ impl fmt::Debug for TableInputs {
 /// A claim on a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Whose it is.
+    /// The claimant.
     pub claimant: Claimant,
-    /// When it was made: RFC 3339 in UTC and whole seconds.
+    /// When it was created: RFC 3339 in UTC and whole seconds.
     pub created: String,
 }
 
-/// A Connector, as far as requests need it.
+/// The parts of a Connector that requests need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConnectorInfo {
-    /// Its UID: a name can be given to another.
+    /// Its UID, because a name can be reused.
     pub uid: String,
-    /// How its agent is reached, as it says itself; `None` while it has never said so.
+    /// The addresses that its agent registered; `None` before that.
     pub details: Option<ConnectionDetails>,
-    /// Its agent has gone on purpose, and no other life of it has been seen since.
+    /// Its agent shut down gracefully and has not come back since.
     pub released: bool,
-    /// Its agent has been told to accept this gateway.
-    pub listed: bool,
+    /// Its agent was told to accept this gateway.
+    pub gateway_listed: bool,
 }
 
-/// What is to be served, and what is to be said of it.
+/// The routing table, and the report about it.
 #[derive(Clone, Debug, Default)]
 pub struct TablePlan {
     /// The routing table.
     pub table: RoutingTable,
-    /// What is to be said.
+    /// The report.
     pub report: TableReport,
 }
 
-/// What is to be said of a table.
+/// The report about a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableReport {
-    /// The versions it takes into account.
+    /// The versions it includes.
     pub applied: AppliedVersions,
-    /// The relays that it allows.
+    /// The relays it permits.
     pub relays: Vec<String>,
-    /// How many tunnels it serves.
+    /// The number of tunnels it serves.
     pub tunnels: usize,
-    /// What it had to leave out, sorted.
+    /// The objects that were omitted, sorted.
     pub quarantined: Vec<QuarantinedRoute>,
-    /// The connectors to hold a session with.
-    pub wanted: BTreeMap<ObjectKey, SessionTarget>,
+    /// The connectors that need a session.
+    pub session_targets: BTreeMap<ObjectKey, SessionTarget>,
 }
 
-/// A connector that tunnels go through.
+/// A connector that tunnels use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionTarget {
-    /// How it is reached.
+    /// Its agent.
     pub target: Arc<AgentTarget>,
-    /// Whether its agent has been told to accept this gateway: a dial before that is in vain.
-    pub listed: bool,
+    /// Whether its agent was told to accept this gateway: a dial before that fails.
+    pub gateway_listed: bool,
 }

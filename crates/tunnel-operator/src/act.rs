@@ -1,4 +1,4 @@
-//! Carries out one step at a time, each of them safe to repeat: a crash may come between any two.
+//! Executes one step at a time. Every step is safe to repeat, because the process may crash between two.
 
 use aplomb::writer::ApplyEffect;
 use aplomb::{Context, Error, ErrorClass, Kind, ObjectKey, Result, View};
@@ -9,15 +9,15 @@ use aplomb_api::tunnel::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::ObjectMeta;
 
-use crate::children::{ChildObjects, children, digest};
+use crate::children::{ChildObjects, build_children, spec_digest};
+use crate::context::TunnelContext;
 use crate::evidence::ProbeResult;
-use crate::office::TunnelContext;
-use crate::prove::answered;
+use crate::gc::claimant_exists;
+use crate::probe::answered_connectors;
 use crate::report;
-use crate::sweep::is_there;
-use crate::world::{AppliedChild, ChildrenState, Observed, Plan, Progress, Step};
+use crate::world::{AppliedChild, ChildrenState, Observed, Plan, Progress, TunnelStep};
 
-/// Acts for one tunnel.
+/// Executes the steps of one tunnel.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<HttpProxy>,
     pub(crate) office: &'a TunnelContext,
@@ -27,61 +27,63 @@ pub(crate) struct Act<'a> {
 }
 
 impl Act<'_> {
-    /// Takes `step` and notes in `progress` what came of it.
-    pub(crate) async fn take(&self, step: &Step, progress: &mut Progress) -> Result<()> {
+    /// Executes `step` and records the result in `progress`.
+    pub(crate) async fn execute(&self, step: &TunnelStep, progress: &mut Progress) -> Result<()> {
         match step {
-            Step::Claim(_) | Step::Write if self.made_before(step) && !self.is_there().await? => {
-                progress.gone = true;
+            TunnelStep::Claim(_) | TunnelStep::Write
+                if self.was_created_before(step) && !self.exists().await? =>
+            {
+                progress.deleted = true;
                 Ok(())
             }
-            Step::Claim(hostname) => self.claim(hostname, progress).await,
-            Step::Unclaim(hostname) => self.unclaim(hostname, progress).await,
-            Step::Write => {
-                progress.written = Some(self.write().await?);
+            TunnelStep::Claim(hostname) => self.create_claim(hostname, progress).await,
+            TunnelStep::Unclaim(hostname) => self.delete_claim(hostname, progress).await,
+            TunnelStep::Write => {
+                progress.written = Some(self.write_children().await?);
                 Ok(())
             }
-            Step::Report => {
-                self.report().await?;
-                progress.reported = true;
+            TunnelStep::Report => {
+                self.report_child_status().await?;
+                progress.child_status_reported = true;
                 Ok(())
             }
-            Step::Prove => {
-                progress.proofs += 1;
-                progress.gone = !self.prove().await?;
+            TunnelStep::Prove => {
+                progress.probes += 1;
+                progress.deleted = !self.probe().await?;
                 Ok(())
             }
         }
     }
 
-    /// Whether `step` makes something that was there before. It may be missing because the tunnel was
-    /// deleted, which its own watch need not have told yet.
-    fn made_before(&self, step: &Step) -> bool {
+    /// Whether `step` recreates something that existed before. It may be missing because the tunnel was
+    /// deleted and the watch has not shown that yet.
+    fn was_created_before(&self, step: &TunnelStep) -> bool {
         let status = self.world.proxy.status.as_ref();
         let mut revisions = status.iter().flat_map(|status| &status.revisions);
         match step {
-            Step::Claim(hostname) => {
+            TunnelStep::Claim(hostname) => {
                 revisions.any(|it| it.kind == "HostnameClaim" && it.name == *hostname)
             }
-            _ => revisions.any(|it| self.misses(it)),
+            _ => revisions.any(|it| self.is_child_missing(it)),
         }
     }
 
-    fn misses(&self, child: &ChildRevision) -> bool {
+    fn is_child_missing(&self, child: &ChildRevision) -> bool {
         let key = ObjectKey::new(self.key.namespace.as_deref(), &child.name);
         match child.kind.as_str() {
-            "Gateway" => self.lacks::<Gateway>(&key),
-            "HTTPRoute" => self.lacks::<HttpRoute>(&key),
-            "EndpointSlice" => self.lacks::<EndpointSlice>(&key),
+            "Gateway" => self.is_absent::<Gateway>(&key),
+            "HTTPRoute" => self.is_absent::<HttpRoute>(&key),
+            "EndpointSlice" => self.is_absent::<EndpointSlice>(&key),
             _ => false,
         }
     }
 
-    fn lacks<C: Kind>(&self, key: &ObjectKey) -> bool {
+    fn is_absent<C: Kind>(&self, key: &ObjectKey) -> bool {
         self.cx.cache::<C>().is_ok_and(|all| all.get(key).is_none())
     }
 
-    /// Asks the server itself.
-    async fn is_there(&self) -> Result<bool> {
+    /// Reads from the API server, not the cache.
+    async fn exists(&self) -> Result<bool> {
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
         let all = kube::Api::<HttpProxy>::namespaced(self.cx.client(), namespace);
         let found = all.get_opt(&self.key.name).await.map_err(Error::from)?;
@@ -91,15 +93,15 @@ impl Act<'_> {
         }))
     }
 
-    fn hostnames(&self) -> Vec<String> {
+    fn accepted_hostnames(&self) -> Vec<String> {
         let all = self.plan.status.hostname_statuses.iter();
         let accepted = all.filter(|it| it.accepted);
         accepted.map(|it| it.hostname.clone()).collect()
     }
 
-    /// Whoever creates the object first has the hostname. If that was another, it is read, since the
-    /// cache may not show it yet.
-    async fn claim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
+    /// The first writer to create the object owns the hostname. If another claim exists, it is read from the
+    /// server, because the cache may not have it yet.
+    async fn create_claim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
         let meta = &self.world.proxy.metadata;
         let claim = HostnameClaim {
             metadata: ObjectMeta {
@@ -122,66 +124,67 @@ impl Act<'_> {
                 let Some(found) = found else {
                     return Err(Error::new(
                         ErrorClass::Conflict,
-                        format!("{hostname} was just let go"),
+                        format!("claim on {hostname} was just released"),
                     ));
                 };
                 found
             }
             Err(error) => return Err(error),
         };
-        progress.rivals.insert(hostname.to_owned(), made);
+        progress.other_claims.insert(hostname.to_owned(), made);
         Ok(())
     }
 
-    /// Takes a claim away: one of ours, or one whose claimant the server does not know either. A cache
-    /// that lags behind decides nothing here, and is waited for rather than asked again.
-    async fn unclaim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
+    /// Deletes a claim that is ours, or whose claimant does not exist on the server either. If the cache is
+    /// stale, the step fails with a conflict and is retried once the cache has caught up.
+    async fn delete_claim(&self, hostname: &str, progress: &mut Progress) -> Result<()> {
         let key = ObjectKey::new(None, hostname);
         let cached = self.cx.cache::<HostnameClaim>()?.get(&key);
         let again = !progress.unclaimed.insert(hostname.to_owned());
         let Some(claim) = cached.filter(|_| !again) else {
-            let what = format!("the claim on {hostname} is not as the cache shows it");
+            let what = format!("claim on {hostname} changed since it was cached");
             return Err(Error::new(ErrorClass::Conflict, what));
         };
         let claimant = &claim.spec.claimant;
         let ours = Some(&*claimant.uid) == self.world.proxy.metadata.uid.as_deref();
-        if !ours && is_there(&self.cx.client(), claimant).await? {
-            progress.alive.insert(claimant.uid.clone());
+        if !ours && claimant_exists(&self.cx.client(), claimant).await? {
+            progress.known_claimants.insert(claimant.uid.clone());
             return Ok(());
         }
-        progress.rivals.remove(hostname);
+        progress.other_claims.remove(hostname);
         self.cx.delete_unowned::<HostnameClaim>(&key).await
     }
 
-    /// Writes the children, backends first: a gateway that sees a route can then see all of it.
-    async fn write(&self) -> Result<ChildrenState> {
+    /// Writes the children, backends first, so that a gateway that sees the route can resolve all of its
+    /// backends.
+    async fn write_children(&self) -> Result<ChildrenState> {
         let ChildObjects {
             gateway,
             route,
             slices,
-        } = children(&self.world.proxy, &self.hostnames()).map_err(Error::fault)?;
+        } = build_children(&self.world.proxy, &self.accepted_hostnames()).map_err(Error::fault)?;
         let mut written = Vec::new();
         for slice in slices {
-            if let Some(foreign) = self.foreign::<EndpointSlice>(&slice)? {
+            if let Some(foreign) = self.foreign_reason::<EndpointSlice>(&slice)? {
                 return Ok(ChildrenState::Foreign(foreign));
             }
-            self.retype(&slice).await?;
-            written.push(self.apply("EndpointSlice", slice).await?);
+            self.replace_slice_type(&slice).await?;
+            written.push(self.apply_child("EndpointSlice", slice).await?);
         }
-        if let Some(foreign) = self.foreign::<Gateway>(&gateway)? {
+        if let Some(foreign) = self.foreign_reason::<Gateway>(&gateway)? {
             return Ok(ChildrenState::Foreign(foreign));
         }
-        written.push(self.apply("Gateway", gateway).await?);
-        if let Some(foreign) = self.foreign::<HttpRoute>(&route)? {
+        written.push(self.apply_child("Gateway", gateway).await?);
+        if let Some(foreign) = self.foreign_reason::<HttpRoute>(&route)? {
             return Ok(ChildrenState::Foreign(foreign));
         }
-        written.push(self.apply("HTTPRoute", route).await?);
+        written.push(self.apply_child("HTTPRoute", route).await?);
         self.cx.prune::<EndpointSlice>().await?;
         Ok(ChildrenState::Children(written))
     }
 
-    async fn apply<C: Kind>(&self, kind: &str, desired: C) -> Result<AppliedChild> {
-        let asked = digest(&serde_json::to_value(&desired)?);
+    async fn apply_child<C: Kind>(&self, kind: &str, desired: C) -> Result<AppliedChild> {
+        let asked = spec_digest(&serde_json::to_value(&desired)?);
         let applied = self.cx.adopt(desired).await?;
         let meta = kube::Resource::meta(&applied.object);
         let changed = applied.effect != ApplyEffect::Unchanged;
@@ -192,14 +195,17 @@ impl Act<'_> {
             digest: asked,
         };
         Ok(AppliedChild {
-            revision: self.office.memory.child(self.key, revision, changed),
+            revision: self
+                .office
+                .state
+                .child_revision(self.key, revision, changed),
             changed,
         })
     }
 
-    /// Why an object of a child's name is not ours to write. One that nobody controls is taken over only
-    /// if it says itself that it belongs to a tunnel of this name, as one from a backup does.
-    fn foreign<C: Kind>(&self, desired: &C) -> Result<Option<String>> {
+    /// Why an existing object with a child's name must not be written. An object without a controller is
+    /// adopted only if its label names this tunnel, as for an object restored from a backup.
+    fn foreign_reason<C: Kind>(&self, desired: &C) -> Result<Option<String>> {
         let key = View::meta(desired).key();
         let Some(found) = self.cx.cache::<C>()?.get(&key) else {
             return Ok(None);
@@ -216,15 +222,15 @@ impl Act<'_> {
         let kind = C::kind(&());
         Ok((!ours).then(|| {
             format!(
-                "there is a {kind} {:?} in this namespace that is not this tunnel's: delete it, or give \
-                 the HTTPProxy another name",
+                "{kind} {:?} in this namespace does not belong to this HTTPProxy: delete it or \
+                 rename the HTTPProxy",
                 &*key.name
             )
         }))
     }
 
-    /// The type of addresses cannot be changed, so a slice of another type goes first.
-    async fn retype(&self, desired: &EndpointSlice) -> Result<()> {
+    /// The address type is immutable, so a slice of another type is deleted first.
+    async fn replace_slice_type(&self, desired: &EndpointSlice) -> Result<()> {
         let key = View::meta(desired).key();
         let found = self.cx.cache::<EndpointSlice>()?.get(&key);
         match found {
@@ -235,44 +241,48 @@ impl Act<'_> {
         }
     }
 
-    async fn report(&self) -> Result<()> {
-        let Some(standing) = &self.plan.standing else {
+    async fn report_child_status(&self) -> Result<()> {
+        let Some(standing) = &self.plan.child_conditions else {
             return Ok(());
         };
         let proxy = &self.world.proxy;
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
         if let Some(gateway) = gateway.filter(|it| report::is_child(&it.metadata, proxy)) {
-            let status = report::gateway(&gateway, standing, self.world);
-            self.cx.apply_child_status::<Gateway>(self.key, status).await?;
+            let status = report::gateway_status(&gateway, standing, self.world);
+            self.cx
+                .apply_child_status::<Gateway>(self.key, status)
+                .await?;
         }
         let route = self.cx.cache::<HttpRoute>()?.get(self.key);
         if let Some(route) = route.filter(|it| report::is_child(&it.metadata, proxy)) {
-            let status = report::route(&route, standing, self.world);
-            self.cx.apply_child_status::<HttpRoute>(self.key, status).await?;
+            let status = report::route_status(&route, standing, self.world);
+            self.cx
+                .apply_child_status::<HttpRoute>(self.key, status)
+                .await?;
         }
         Ok(())
     }
 
-    /// Proves the tunnel, and says whether there is still one: gateways may know of its deletion before its
-    /// own watch tells, and what is doubtful anyway is worth a look before it is told.
-    async fn prove(&self) -> Result<bool> {
-        let (office, hostnames) = (self.office, self.hostnames());
-        let round = office.prover.prove(self.world, &hostnames).await;
+    /// Proves the tunnel and returns whether it still exists. Gateways may learn of its deletion before our
+    /// watch does, so the server is asked before an ambiguous failure is recorded.
+    async fn probe(&self) -> Result<bool> {
+        let (office, hostnames) = (self.office, self.accepted_hostnames());
+        let round = office.prober.probe(self.world, &hostnames).await;
         let (before, interval) = (
-            self.world.evidence.as_ref(),
+            self.world.probe_result.as_ref(),
             self.world.proxy.spec.proof_interval.0,
         );
-        let evidence = round.clone().after(before, interval);
-        let news = evidence.is_doubtful() && before.is_none_or(ProbeResult::is_good);
-        if news && !self.is_there().await? {
+        let evidence = round.clone().merge_previous(before, interval);
+        let news = evidence.is_ambiguous() && before.is_none_or(ProbeResult::is_success);
+        if news && !self.exists().await? {
             return Ok(false);
         }
-        for name in answered(self.world, &round) {
+        for name in answered_connectors(self.world, &round) {
             let connector = ObjectKey::new(self.key.namespace.as_deref(), name);
-            office.sessions.proven(&connector, round.at);
+            office.sessions.record_proof(&connector, round.at);
         }
-        office.telemetry.proof(self.key, &round);
-        office.memory.proven(self.key, evidence);
+        office.telemetry.record_probe(self.key, &round);
+        office.state.record_probe(self.key, evidence);
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
-//! What a tunnel is made of: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
+//! Builds the children of a tunnel: Gateway, HTTPRoute and EndpointSlices, complete on their first write.
 //!
-//! Pure. Everything comes from the HTTPProxy and its hostnames; nothing is carried over from what the
-//! server has, so that no field is ever owned that nobody asked for.
+//! Pure. Everything is derived from the HTTPProxy and its hostnames, never from the live objects, so that the
+//! field manager owns only fields that the spec requires.
 
 use std::collections::BTreeMap;
 
@@ -15,34 +15,37 @@ use sha2::{Digest, Sha256};
 /// The children of one tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct ChildObjects {
-    /// The listeners.
+    /// Listeners.
     pub(crate) gateway: Gateway,
-    /// The rules.
+    /// Rules.
     pub(crate) route: HttpRoute,
-    /// The backends, one for each rule that has one of its own.
+    /// Backends: one slice for each rule with an endpoint URL.
     pub(crate) slices: Vec<EndpointSlice>,
 }
 
-/// The children that serve `hostnames`, or what is wrong with the spec.
-pub(crate) fn children(proxy: &HttpProxy, hostnames: &[String]) -> Result<ChildObjects, String> {
+/// The children that serve `hostnames`, or an error if the spec is invalid.
+pub(crate) fn build_children(
+    proxy: &HttpProxy,
+    hostnames: &[String],
+) -> Result<ChildObjects, String> {
     let mut slices = Vec::new();
     let mut rules = Vec::new();
     for (index, rule) in proxy.spec.rules.iter().enumerate() {
         let reference = match rule.backends.first() {
-            Some(backend) => Some(reference(proxy, index, backend, &mut slices)?),
+            Some(backend) => Some(backend_reference(proxy, index, backend, &mut slices)?),
             None => None,
         };
         rules.push(route_rule(rule, reference));
     }
     Ok(ChildObjects {
-        gateway: gateway(proxy, hostnames)?,
-        route: route(proxy, hostnames, &rules)?,
+        gateway: build_gateway(proxy, hostnames)?,
+        route: build_route(proxy, hostnames, &rules)?,
         slices,
     })
 }
 
-/// The name of the EndpointSlice of a rule. A dot keeps it apart from those of any other HTTPProxy,
-/// whose names have none.
+/// The name of a rule's EndpointSlice. The dot prevents collisions with slices of other HTTPProxies, whose
+/// names cannot contain dots.
 pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
     match rule {
         0 => proxy.to_owned(),
@@ -50,8 +53,8 @@ pub(crate) fn slice_name(proxy: &str, rule: usize) -> String {
     }
 }
 
-/// A short name for what was asked for, the same for the same.
-pub(crate) fn digest(asked: &Value) -> String {
+/// A short, deterministic digest of the desired object.
+pub(crate) fn spec_digest(asked: &Value) -> String {
     let digest = Sha256::digest(asked.to_string().as_bytes());
     digest
         .iter()
@@ -75,23 +78,23 @@ fn name(proxy: &HttpProxy) -> &str {
     proxy.metadata.name.as_deref().unwrap_or_default()
 }
 
-/// The certificate of a hostname. It is that of one's own hostnames, where there are some: nobody has one
-/// of the platform's hostname beside them.
-pub(crate) fn certificate<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
+/// The certificate of a hostname. If the spec has custom hostnames, the certificate is for those and not for
+/// the platform hostname.
+pub(crate) fn certificate_ref<'a>(proxy: &'a HttpProxy, hostname: &str) -> Option<&'a ListenerTls> {
     let own = &proxy.spec.hostnames;
     let covered = own.is_empty() || own.iter().any(|it| it == hostname);
     proxy.spec.tls.as_ref().filter(|_| covered)
 }
 
-fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
+fn build_gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     let mut listeners = Vec::new();
     for hostname in hostnames {
-        // A name from the hostname itself: an index would rename the rest when the first one goes.
-        let tag = &digest(&json!(hostname))[..8];
+        // Named after the hostname, not its index: removing the first entry must not rename the others.
+        let tag = &spec_digest(&json!(hostname))[..8];
         listeners.push(json!({
             "name": format!("http-{tag}"), "hostname": hostname, "port": 80, "protocol": "HTTP",
         }));
-        if let Some(tls) = certificate(proxy, hostname) {
+        if let Some(tls) = certificate_ref(proxy, hostname) {
             listeners.push(json!({
                 "name": format!("https-{tag}"), "hostname": hostname, "port": 443, "protocol": "HTTPS",
                 "tls": {"mode": "Terminate", "certificateRefs": [{
@@ -102,16 +105,20 @@ fn gateway(proxy: &HttpProxy, hostnames: &[String]) -> Result<Gateway, String> {
     }
     let class = Some(&proxy.spec.connector_class_name).filter(|it| *it != CLASS);
     let class = class.map(|class| (annotations::CLASS.to_owned(), class.clone()));
-    typed(json!({
+    from_json(json!({
         "metadata": metadata(proxy, name(proxy), class.into_iter().collect()),
         "spec": {"gatewayClassName": CLASS, "listeners": listeners},
     }))
 }
 
-fn route(proxy: &HttpProxy, hostnames: &[String], rules: &[Value]) -> Result<HttpRoute, String> {
+fn build_route(
+    proxy: &HttpProxy,
+    hostnames: &[String],
+    rules: &[Value],
+) -> Result<HttpRoute, String> {
     let generation = proxy.metadata.generation.unwrap_or_default().to_string();
     let generation = [(annotations::GENERATION.to_owned(), generation)].into();
-    typed(json!({
+    from_json(json!({
         "metadata": metadata(proxy, name(proxy), generation),
         "spec": {
             "parentRefs": [{
@@ -143,8 +150,8 @@ fn route_rule(rule: &ProxyRule, backend: Option<Value>) -> Value {
     made
 }
 
-/// The reference to a backend; an EndpointSlice is made for it unless the spec names one.
-fn reference(
+/// The reference to a backend. An EndpointSlice is generated unless the spec names one.
+fn backend_reference(
     proxy: &HttpProxy,
     rule: usize,
     backend: &Backend,
@@ -153,9 +160,9 @@ fn reference(
     let (name, port) = match &backend.instance {
         Some(instance) => (instance.name.clone(), instance.port),
         None => {
-            let endpoint = Address::parse(rule, backend)?;
+            let endpoint = BackendUrl::parse(rule, backend)?;
             let name = slice_name(name(proxy), rule);
-            slices.push(slice(proxy, &name, backend, &endpoint));
+            slices.push(build_slice(proxy, &name, backend, &endpoint));
             (name, endpoint.port)
         }
     };
@@ -169,14 +176,14 @@ fn reference(
     Ok(made)
 }
 
-/// What an endpoint's URL says.
-struct Address {
+/// A parsed endpoint URL.
+struct BackendUrl {
     url: String,
     host: String,
     port: u16,
 }
 
-impl Address {
+impl BackendUrl {
     fn parse(rule: usize, backend: &Backend) -> Result<Self, String> {
         let field = format!("spec.rules[{rule}].backends[0].endpoint");
         let Some(url) = &backend.endpoint else {
@@ -197,7 +204,7 @@ impl Address {
         })
     }
 
-    /// What an agent has to expose: host and port, as gateways ask for it.
+    /// The host and port that the agent must expose, in the form gateways request.
     fn target(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -205,9 +212,9 @@ impl Address {
         }
     }
 
-    /// What an EndpointSlice can hold of it. An agent dials by the annotation alone, since the API
-    /// allows neither a loopback address nor a bare name such as `localhost` here.
-    fn placed(&self, connector: Option<&str>) -> (&'static str, String) {
+    /// The address to put in the EndpointSlice. Agents dial by the annotation alone, because the API accepts
+    /// neither loopback addresses nor bare names such as `localhost` here.
+    fn slice_address(&self, connector: Option<&str>) -> (&'static str, String) {
         match (connector, self.host.parse::<std::net::IpAddr>()) {
             (Some(connector), _) => ("FQDN", format!("{connector}.connector.internal")),
             (None, Ok(std::net::IpAddr::V4(_))) => ("IPv4", self.host.clone()),
@@ -217,13 +224,13 @@ impl Address {
     }
 }
 
-/// What the agent of a backend has to expose, as it is written after `--expose`.
+/// The target that the backend's agent must expose, in the format of `--expose`.
 pub(crate) fn target(backend: &Backend) -> Option<String> {
-    let address = Address::parse(0, backend).ok()?;
+    let address = BackendUrl::parse(0, backend).ok()?;
     Some(address.target())
 }
 
-fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> EndpointSlice {
+fn build_slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &BackendUrl) -> EndpointSlice {
     let connector = backend.connector.as_ref().map(|it| it.name.as_str());
     let mut notes = BTreeMap::from([(annotations::ENDPOINT.to_owned(), at.url.clone())]);
     if let Some(connector) = connector {
@@ -232,7 +239,7 @@ fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> Endp
     if let Some(hostname) = backend.tls.as_ref().and_then(|tls| tls.hostname.clone()) {
         notes.insert(annotations::TLS_HOSTNAME.to_owned(), hostname);
     }
-    let (address_type, address) = at.placed(connector);
+    let (address_type, address) = at.slice_address(connector);
     let mut metadata = metadata(proxy, name, notes);
     let label = (labels::MANAGED_BY.to_owned(), labels::MANAGER.to_owned());
     metadata.labels.get_or_insert_default().extend([label]);
@@ -252,7 +259,7 @@ fn slice(proxy: &HttpProxy, name: &str, backend: &Backend, at: &Address) -> Endp
     }
 }
 
-/// The generated type of what was built. Its spec was validated by the HTTPProxy's own schema.
-fn typed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
+/// Converts to the generated type. The spec was already validated by the schema of HTTPProxy.
+fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, String> {
     serde_json::from_value(value).map_err(|error| error.to_string())
 }

@@ -1,5 +1,5 @@
-//! The classes that are used where nothing else is said, made once where nobody has made them. What is
-//! there is never changed: it is the administrator's.
+//! Creates the default classes if they do not exist. Existing classes are never changed: they belong to the
+//! administrator.
 
 use aplomb::{Error, ErrorClass, Result};
 use aplomb_api::gateway_api::GatewayClass;
@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-/// Makes the GatewayClass and the ConnectorClass of the name `aplomb` if they are not there.
-pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
+/// Creates the GatewayClass and the ConnectorClass named `aplomb` if they do not exist.
+pub(crate) async fn ensure_classes(client: &kube::Client) -> Result<()> {
     let metadata = json!({"name": CLASS});
     let gateway = json!({
         "apiVersion": "gateway.networking.k8s.io/v1",
@@ -25,13 +25,13 @@ pub(crate) async fn ensure(client: &kube::Client) -> Result<()> {
         "spec": {"controllerName": CONTROLLER},
     });
     let classes = Api::<GatewayClass>::all(client.clone());
-    make(&classes, gateway).await?;
-    make(&Api::<ConnectorClass>::all(client.clone()), connector).await?;
-    accept(&classes).await
+    create_class(&classes, gateway).await?;
+    create_class(&Api::<ConnectorClass>::all(client.clone()), connector).await?;
+    accept_class(&classes).await
 }
 
-/// Says of our GatewayClass that it is served, as its kind asks of whoever serves it.
-async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
+/// Sets `Accepted` on our GatewayClass, as the Gateway API requires of a class's controller.
+async fn accept_class(classes: &Api<GatewayClass>) -> Result<()> {
     let Some(class) = classes.get_opt(CLASS).await? else {
         return Ok(());
     };
@@ -51,7 +51,7 @@ async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
             "type": "Accepted",
             "status": "True",
             "reason": "Accepted",
-            "message": "this operator serves it",
+            "message": "accepted by the aplomb operator",
             "observedGeneration": class.metadata.generation,
             "lastTransitionTime": class.metadata.creation_timestamp,
         }]},
@@ -62,11 +62,11 @@ async fn accept(classes: &Api<GatewayClass>) -> Result<()> {
     Ok(())
 }
 
-async fn make<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
+async fn create_class<K>(all: &Api<K>, class: serde_json::Value) -> Result<()>
 where
     K: Clone + std::fmt::Debug + Serialize + DeserializeOwned,
 {
-    if all.get_opt(CLASS).await.map_err(explained)?.is_some() {
+    if all.get_opt(CLASS).await.map_err(explain_error)?.is_some() {
         return Ok(());
     }
     let parameters = PostParams {
@@ -78,15 +78,15 @@ where
         .await
     {
         Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
-        made => made.map(drop).map_err(explained),
+        made => made.map(drop).map_err(explain_error),
     }
 }
 
-/// A server that does not know a kind has no such path, and says so without a reason.
-fn explained(error: kube::Error) -> Error {
+/// The API server responds to an unknown kind with a 404 without a reason.
+fn explain_error(error: kube::Error) -> Error {
     match error {
         kube::Error::Api(status) if status.code == 404 => {
-            let what = "the definitions of tunnels are not installed: run `aplomb crds --apply`";
+            let what = "the tunnel CRDs are not installed: run `aplomb crds --apply`";
             Error::new(ErrorClass::Missing, what)
         }
         other => other.into(),

@@ -1,5 +1,5 @@
-//! How a gateway's public listener is asked for a proof: like any client would, by its hostname. One
-//! connection for each question, so that no answer comes from an older one.
+//! Requests a proof from a gateway's public listener, by hostname like any client. Each request opens its own
+//! connection, so that a response never comes from an older one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,79 +21,81 @@ use tokio::time::{Instant, timeout};
 
 use crate::tls::{self, HandshakeError};
 
-/// The longest answer that is read.
-const LONGEST: usize = 16 * 1024;
+/// Maximum response size in bytes.
+const MAX_RESPONSE_BYTES: usize = 16 * 1024;
 
-/// One question to one listener.
+/// One probe request to one listener.
 #[derive(Clone, Debug)]
 pub struct ProbeRequest {
-    /// The listener: ip:port.
+    /// Address of the listener: ip:port.
     pub listen: String,
-    /// Whether TLS is spoken to it.
+    /// Whether the listener uses TLS.
     pub tls: bool,
-    /// The hostname, in `Host` and in TLS.
+    /// The hostname, for `Host` and for SNI.
     pub hostname: String,
-    /// The index of the rule whose backend is asked for.
+    /// Index of the rule whose backend is probed.
     pub rule: usize,
-    /// What is to be signed.
+    /// The statement to be signed.
     pub statement: ProofStatement,
-    /// How long it may take.
-    pub patience: Duration,
+    /// Request timeout.
+    pub timeout: Duration,
 }
 
-/// What the listener said.
+/// The response of the listener.
 #[derive(Clone, Debug)]
 pub struct ProbeResponse {
     /// The status code.
     pub status: StatusCode,
-    /// `X-Aplomb-Reason`, if the gateway itself answered.
+    /// `X-Aplomb-Reason`, if the gateway itself responded.
     pub reason: Option<String>,
     /// The body.
     pub body: Bytes,
 }
 
-/// Why there is no answer.
+/// Why the probe got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeError {
-    /// The listener did not take the connection, or broke it off.
+    /// The listener refused or closed the connection.
     Unreachable,
-    /// It took too long.
+    /// The request timed out.
     TimedOut,
-    /// It has no certificate for the hostname.
+    /// The listener has no certificate for the hostname.
     NoCertificate,
-    /// Its certificate is not one of the hostname.
+    /// The listener's certificate is for other hostnames.
     WrongCertificate,
 }
 
-/// Asks listeners. A test puts a stand-in here.
+/// Sends probe requests. Tests replace it.
 pub trait ProbeClient: Send + Sync + 'static {
-    /// Asks one question, once.
-    fn ask<'a>(
+    /// Sends one request, without retries.
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>>;
 }
 
-/// Asks over the network.
+/// Sends probe requests over the network.
 #[derive(Clone)]
 pub struct HttpProbeClient {
     tls: Arc<rustls::ClientConfig>,
 }
 
 impl HttpProbeClient {
-    /// The real one.
+    /// The production client.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: tls::config() }
+        Self {
+            tls: tls::client_config(),
+        }
     }
 
-    async fn answer(&self, question: &ProbeRequest) -> Result<ProbeResponse, ProbeError> {
-        let until = Instant::now() + question.patience;
+    async fn send_request(&self, question: &ProbeRequest) -> Result<ProbeResponse, ProbeError> {
+        let until = Instant::now() + question.timeout;
         let stream = TcpStream::connect(&question.listen).await;
         let stream = stream.map_err(|_| ProbeError::Unreachable)?;
         drop(stream.set_nodelay(true));
         if !question.tls {
-            return exchange(stream, question, until).await;
+            return exchange_http(stream, question, until).await;
         }
         let stream = tls::handshake(&self.tls, stream, &question.hostname).await;
         let stream = stream.map_err(|error| match error {
@@ -101,7 +103,7 @@ impl HttpProbeClient {
             HandshakeError::NoCertificate => ProbeError::NoCertificate,
             HandshakeError::WrongName => ProbeError::WrongCertificate,
         })?;
-        exchange(stream, question, until).await
+        exchange_http(stream, question, until).await
     }
 }
 
@@ -112,12 +114,12 @@ impl Default for HttpProbeClient {
 }
 
 impl ProbeClient for HttpProbeClient {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
-            let answer = timeout(question.patience, self.answer(question)).await;
+            let answer = timeout(question.timeout, self.send_request(question)).await;
             answer.unwrap_or(Err(ProbeError::TimedOut))
         })
     }
@@ -129,7 +131,7 @@ impl fmt::Debug for HttpProbeClient {
     }
 }
 
-async fn exchange<S>(
+async fn exchange_http<S>(
     stream: S,
     question: &ProbeRequest,
     until: Instant,
@@ -141,9 +143,9 @@ where
     let (mut sender, connection) = handshake.map_err(|_| ProbeError::Unreachable)?;
     let asked = async {
         let left = until.saturating_duration_since(Instant::now());
-        let response = sender.send_request(request(question, left)?).await;
+        let response = sender.send_request(build_request(question, left)?).await;
         let (head, body) = response.map_err(|_| ProbeError::Unreachable)?.into_parts();
-        let body = Limited::new(body, LONGEST).collect().await;
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
         let reason = head.headers.get(headers::REASON);
         Ok(ProbeResponse {
             status: head.status,
@@ -151,15 +153,15 @@ where
             body: body.map_err(|_| ProbeError::Unreachable)?.to_bytes(),
         })
     };
-    // The connection is driven here and ends here: nothing is left behind.
+    // The connection is polled here and dropped here, so that no task outlives the request.
     tokio::select! { biased;
         answer = asked => answer,
         _ = connection => Err(ProbeError::Unreachable),
     }
 }
 
-/// The request of a question whose answer is waited for no longer than `left`.
-pub fn request(
+/// The HTTP request of a probe that must be answered within `left`.
+pub fn build_request(
     question: &ProbeRequest,
     left: Duration,
 ) -> Result<Request<Empty<Bytes>>, ProbeError> {

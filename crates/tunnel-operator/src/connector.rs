@@ -1,8 +1,7 @@
-//! The Connector: whether its class is there, which gateways it may accept, and whether it is online.
+//! The Connector: whether its class exists, which gateways may connect to it, and whether it is online.
 //!
-//! `observe` gathers a [`Observed`], `decide` turns it into a [`Plan`], `act` takes the step that a plan
-//! can ask for. Nothing here dials an agent: that is for gateways, and what they and the proofs
-//! have shown is read.
+//! `observe` builds an [`Observed`], `decide` turns it into a [`Plan`], and `act` executes the one step that
+//! a plan can contain. Nothing here dials an agent: it reads what gateways report and what proofs have shown.
 
 mod act;
 mod controller;
@@ -20,30 +19,30 @@ use crate::liveness::LivenessSignals;
 
 pub(crate) use self::controller::controller;
 
-/// Everything that is known of one Connector.
+/// The inputs of a decision about one Connector.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     pub(crate) name: String,
     pub(crate) class_name: String,
     pub(crate) class: Option<ConnectorClassSpec>,
-    /// The gateways that are registered, by endpoint id, sorted.
+    /// Endpoint ids of the registered gateways, sorted.
     pub(crate) gateways: Vec<String>,
     pub(crate) status: ConnectorStatus,
-    pub(crate) signs: LivenessSignals,
-    /// When the last sign of life was heard.
-    pub(crate) heard: Option<Instant>,
-    /// The heartbeat that the Lease has.
-    pub(crate) beat: Option<Timestamp>,
-    /// Whether the server itself was asked for the Lease in this pass.
+    pub(crate) signals: LivenessSignals,
+    /// When the last heartbeat was observed.
+    pub(crate) last_sign_of_life: Option<Instant>,
+    /// `renewTime` of the Lease.
+    pub(crate) heartbeat: Option<Timestamp>,
+    /// Whether this pass has read the Lease from the API server.
     pub(crate) confirmed: bool,
-    /// When the Lease was over, nobody was there to judge: this process did not lead, or stood still.
-    pub(crate) overdue: bool,
-    /// When the next gateway may count as dead, if what the others say would then decide.
+    /// The Lease expired while this process was not leading or was suspended.
+    pub(crate) late_decision: bool,
+    /// When the next gateway expires, if the reports of the others would then decide.
     pub(crate) contested_until: Option<Instant>,
     pub(crate) clock: Timestamp,
 }
 
-/// What a status says, of what is ours to say.
+/// The status fields that the operator owns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ConnectorStatusUpdate {
@@ -54,34 +53,34 @@ pub(crate) struct ConnectorStatusUpdate {
     pub(crate) offline_since: Option<Time>,
 }
 
-/// What follows from it.
+/// The result of a decision.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
-    /// It would be offline by what the watch shows; the server is asked before that is said.
+    /// The watch shows it offline: read the Lease from the API server before reporting that.
     Confirm,
-    /// It would be offline, but it may have been us who could not hear: it is given a moment.
-    Forgive,
-    /// Say this.
-    Say(Box<Words>),
+    /// It appears offline, but this process may have missed heartbeats: extend its deadline.
+    ExtendGrace,
+    /// Write this status.
+    Publish(Box<Words>),
 }
 
-/// What is said of a Connector.
+/// The status and conditions to write for a Connector.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     pub(crate) status: ConnectorStatusUpdate,
     pub(crate) conditions: Vec<Condition>,
     pub(crate) note: Option<EventNote>,
-    pub(crate) wish: ProofDemand,
-    pub(crate) again: Option<std::time::Duration>,
+    pub(crate) proof_demand: ProofDemand,
+    pub(crate) requeue_after: Option<std::time::Duration>,
 }
 
-/// What a proof of one of its tunnels would mean.
+/// Whether a proof of one of its tunnels would change the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofDemand {
-    /// Nothing new.
-    Nothing,
-    /// That it is online after all.
-    Await,
-    /// That it need not go offline: one should be tried now.
-    Now,
+    /// It would not.
+    NoDemand,
+    /// It would bring the connector back online.
+    AwaitProof,
+    /// It would keep the connector from going offline: request one now.
+    ProbeNow,
 }

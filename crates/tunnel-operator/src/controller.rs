@@ -1,5 +1,5 @@
-//! The wiring: which kinds are watched, through which lens, and which tunnels run when one changes. And
-//! the round of observing, deciding and acting, one step at a time.
+//! Wiring of the HTTPProxy controller: which kinds are watched, through which predicates, and which tunnels
+//! they trigger. Each reconcile repeats observe, decide and act, one step at a time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,25 +15,26 @@ use aplomb_api::tunnel::{
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
 use crate::act::Act;
+use crate::context::TunnelContext;
 use crate::decide::decide;
-use crate::memory::{BY_CONNECTOR, BY_HOSTNAME};
-use crate::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connectors};
-use crate::office::TunnelContext;
-use crate::plain;
+use crate::observe::{BY_CLAIMANT, BY_LABEL, BY_LISTENER, BY_ROUTE, Observer, connector_names};
+use crate::state::{BY_CONNECTOR, BY_HOSTNAME};
+use crate::unowned_gateways;
 use crate::views::ConnectorView;
 use crate::world::{Plan, Progress};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-tunnel";
 
-/// How many tunnels are worked on at once: a pass mostly waits for servers.
+/// Number of tunnels reconciled concurrently. A pass mostly waits for servers.
 const WORKERS: usize = 64;
-/// How long one pass may take: a few writes and two rounds of proofs.
-const PASS: Duration = Duration::from_secs(30);
-/// More steps than any spec can need: a pass that takes them is undone by somebody, and starts anew.
-const STEPS: usize = 64;
-/// The conditions of ours that a plan may leave out.
-const OURS: [&str; 9] = [
+/// Timeout of a pass: a few writes and two rounds of proofs.
+const PASS_TIMEOUT: Duration = Duration::from_secs(30);
+/// More steps than any spec can require. A pass that reaches this limit competes with another writer and
+/// starts over.
+const MAX_STEPS: usize = 64;
+/// The condition types of this controller that a plan may omit.
+const OPTIONAL_CONDITIONS: [&str; 9] = [
     conditions::ACCEPTED,
     conditions::PROGRAMMED,
     conditions::CONNECTOR_METADATA_PROGRAMMED,
@@ -54,28 +55,28 @@ pub(crate) fn controller(office: &TunnelContext) -> Controller<HttpProxy> {
             let ended = reconcile(&proxy, &cx, &office).await;
             let key = View::meta(&*proxy).key();
             if cx.cache::<HttpProxy>()?.get(&key).is_none() {
-                // Deleted during the pass, which has brought some of it back.
-                office.forget(&key);
+                // Deleted during the pass, which recreated some of its state.
+                office.on_tunnel_deleted(&key);
             }
             ended
         }
     });
-    let controller = inputs(indexes(controller), office);
+    let controller = watch_inputs(add_indexes(controller), office);
     controller
         .owns::<Gateway>(Predicate::spec_or_metadata_changed())
         .owns::<HttpRoute>(Predicate::spec_or_metadata_changed())
         .owns::<EndpointSlice>(Predicate::always())
-        .triggered_by(&office.proxies, "proof")
-        .on_deleted(move |key| farewell.forget(key))
+        .triggered_by(&office.proxy_trigger, "proof")
+        .on_deleted(move |key| farewell.on_tunnel_deleted(key))
         .workers(WORKERS)
-        .deadline(PASS)
+        .deadline(PASS_TIMEOUT)
 }
 
-fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
+fn add_indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
     controller
         .index::<HttpProxy>(Scope::default(), BY_CONNECTOR, |proxy| {
             let namespace = proxy.metadata.namespace.as_deref().unwrap_or_default();
-            let names = connectors(proxy);
+            let names = connector_names(proxy);
             names
                 .iter()
                 .map(|name| format!("{namespace}/{name}"))
@@ -87,22 +88,33 @@ fn indexes(controller: Controller<HttpProxy>) -> Controller<HttpProxy> {
         .index::<HttpProxy>(Scope::default(), BY_LABEL, |proxy| {
             vec![canonical_label(View::meta(proxy).uid)]
         })
-        .index::<Gateway>(Scope::default(), BY_LISTENER, plain::hostnames)
-        .index::<HttpRoute>(Scope::default(), BY_ROUTE, plain::named)
+        .index::<Gateway>(
+            Scope::default(),
+            BY_LISTENER,
+            unowned_gateways::listener_hostnames,
+        )
+        .index::<HttpRoute>(
+            Scope::default(),
+            BY_ROUTE,
+            unowned_gateways::route_hostnames,
+        )
         .index::<HostnameClaim>(Scope::default(), BY_CLAIMANT, |claim| {
             vec![claim.spec.claimant.uid.clone()]
         })
 }
 
-fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controller<HttpProxy> {
-    let (replicas, concerned) = (office.replicas.clone(), office.memory.clone());
-    let heard = office.memory.clone();
+fn watch_inputs(
+    controller: Controller<HttpProxy>,
+    office: &TunnelContext,
+) -> Controller<HttpProxy> {
+    let (replicas, concerned) = (office.replica_heartbeats.clone(), office.state.clone());
+    let heard = office.state.clone();
     controller
         .watches::<ConnectorView>(
             Scope::default(),
-            Predicate::changed_by(ConnectorView::read),
+            Predicate::changed_by(ConnectorView::tunnel_inputs),
             move |connector, all| {
-                heard.heard(connector);
+                heard.record_connector(connector);
                 keys(&all.by_index(BY_CONNECTOR, &connector.meta().key().to_string()))
             },
         )
@@ -117,7 +129,7 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
             |class, all| {
                 let name = class.metadata.name.as_deref();
                 let mut all = all.list();
-                // What is reserved depends on the domains of all classes.
+                // Reserved hostnames depend on the domains of all classes.
                 let shaped = |hostname: &String| split_canonical(hostname).is_some();
                 all.retain(|proxy| {
                     Some(&*proxy.spec.connector_class_name) == name
@@ -126,23 +138,31 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
                 keys(&all)
             },
         )
-        .watches::<Gateway>(Scope::default(), Predicate::generation_changed(), |gateway, all| {
-            let named = plain::hostnames(gateway);
-            let mut asked = with_hostnames(&named, all);
-            if named.iter().any(|it| it == plain::WILDCARD) {
-                // Its routes have hostnames under the wildcard, and lose them with it.
-                let mut under = all.list();
-                let covered = |hostname: &String| plain::covers(gateway, hostname);
-                under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
-                asked.extend(keys(&under));
-            }
-            asked
-        })
-        .watches::<HttpRoute>(Scope::default(), Predicate::generation_changed(), |route, all| {
-            let ours = plain::is_proxys(&route.metadata);
-            let named = plain::named(route);
-            with_hostnames(if ours { &[] } else { &named }, all)
-        })
+        .watches::<Gateway>(
+            Scope::default(),
+            Predicate::generation_changed(),
+            |gateway, all| {
+                let named = unowned_gateways::listener_hostnames(gateway);
+                let mut asked = with_hostnames(&named, all);
+                if named.iter().any(|it| it == unowned_gateways::WILDCARD) {
+                    // Its routes have hostnames under the wildcard and lose them with it.
+                    let mut under = all.list();
+                    let covered = |hostname: &String| unowned_gateways::covers(gateway, hostname);
+                    under.retain(|proxy| proxy.spec.hostnames.iter().any(covered));
+                    asked.extend(keys(&under));
+                }
+                asked
+            },
+        )
+        .watches::<HttpRoute>(
+            Scope::default(),
+            Predicate::generation_changed(),
+            |route, all| {
+                let ours = unowned_gateways::is_owned_by_proxy(&route.metadata);
+                let named = unowned_gateways::route_hostnames(route);
+                with_hostnames(if ours { &[] } else { &named }, all)
+            },
+        )
         .watches::<HostnameClaim>(Scope::default(), Predicate::always(), |claim, all| {
             keys(&all.by_index(BY_HOSTNAME, claim.meta().name))
         })
@@ -152,21 +172,21 @@ fn inputs(controller: Controller<HttpProxy>, office: &TunnelContext) -> Controll
                 ..Scope::default()
             },
             Predicate::unless_same(move |old: &GatewayReplica, new| {
-                replicas.hear(new);
-                said(old) == said(new)
+                replicas.record(new);
+                spec_without_heartbeat(old) == spec_without_heartbeat(new)
             }),
-            move |replica, all| concerned.concerned(replica, all),
+            move |replica, all| concerned.affected_by(replica, all),
         )
 }
 
-/// What a gateway says besides being alive.
-fn said(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
+/// The spec of a gateway apart from its heartbeat.
+fn spec_without_heartbeat(replica: &GatewayReplica) -> aplomb_api::tunnel::GatewayReplicaSpec {
     let mut spec = replica.spec.clone();
     spec.renew_time = None;
     spec
 }
 
-/// Those that ask for one of these hostnames.
+/// The HTTPProxies that name one of these hostnames.
 fn with_hostnames(hostnames: &[String], all: &Cache<HttpProxy>) -> Vec<ObjectKey> {
     let asked = hostnames
         .iter()
@@ -178,14 +198,14 @@ fn keys(all: &[Arc<HttpProxy>]) -> Vec<ObjectKey> {
     all.iter().map(|proxy| View::meta(&**proxy).key()).collect()
 }
 
-/// Observes, decides and takes one step, until there is none to take.
+/// Observes, decides and executes one step, until no step is left.
 async fn reconcile(
     proxy: &Arc<HttpProxy>,
     cx: &Context<HttpProxy>,
     office: &TunnelContext,
 ) -> Result<Action> {
     if proxy.metadata.deletion_timestamp.is_some() {
-        // Its children go with it, its claims are swept, and nothing else holds it.
+        // Children are garbage collected, claims are swept, and the object has no finalizer.
         return Ok(Action::Done);
     }
     let key = View::meta(&**proxy).key();
@@ -198,19 +218,19 @@ async fn reconcile(
     };
     let uid = View::meta(&**proxy).uid.to_owned();
     let mut progress = Progress {
-        timeline: office.memory.timeline(&key, &uid),
+        timeline: office.state.timeline(&key, &uid),
         ..Progress::default()
     };
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let world = observer.observe(&progress)?;
         let plan = decide(&world);
         progress.timeline = plan.status.timeline.clone();
         if let Some(timeline) = &progress.timeline {
-            office.memory.reached(&key, &uid, timeline.clone());
+            office.state.record_timeline(&key, &uid, timeline.clone());
         }
-        say(cx, &plan);
+        publish_status(cx, &plan);
         let Some(step) = &plan.step else {
-            return Ok(ended(cx, office, &key, proxy, plan));
+            return Ok(finish_pass(cx, office, &key, proxy, plan));
         };
         let act = Act {
             cx,
@@ -219,8 +239,8 @@ async fn reconcile(
             world: &world,
             plan: &plan,
         };
-        act.take(step, &mut progress).await?;
-        if progress.gone {
+        act.execute(step, &mut progress).await?;
+        if progress.deleted {
             cx.object_deleted();
             return Ok(Action::Done);
         }
@@ -228,10 +248,10 @@ async fn reconcile(
     Ok(Action::RequeueAfter(Duration::ZERO))
 }
 
-/// Lays down what the plan says. Written when the pass ends; after a conflict nothing of it is.
-fn say(cx: &Context<HttpProxy>, plan: &Plan) {
+/// Queues the status and Events of the plan. They are written when the pass ends, and dropped on a conflict.
+fn publish_status(cx: &Context<HttpProxy>, plan: &Plan) {
     cx.status(&plan.status);
-    for kind in OURS {
+    for kind in OPTIONAL_CONDITIONS {
         cx.remove_condition(kind);
     }
     for condition in &plan.conditions {
@@ -239,7 +259,7 @@ fn say(cx: &Context<HttpProxy>, plan: &Plan) {
     }
 }
 
-fn ended(
+fn finish_pass(
     cx: &Context<HttpProxy>,
     office: &TunnelContext,
     key: &ObjectKey,
@@ -247,12 +267,12 @@ fn ended(
     plan: Plan,
 ) -> Action {
     let namespace = key.namespace.as_deref();
-    let names = connectors(proxy);
+    let names = connector_names(proxy);
     let used: BTreeSet<ObjectKey> = names
         .iter()
         .map(|name| ObjectKey::new(namespace, name))
         .collect();
-    office.memory.passed(key, used, plan.waiting);
+    office.state.record_pass(key, used, plan.waiting);
     let ready = plan
         .conditions
         .iter()
@@ -260,13 +280,15 @@ fn ended(
     if let (Some(ready), Some(line)) = (ready, &plan.status.timeline) {
         let before = proxy.status.as_ref().and_then(|it| it.timeline.as_ref());
         let said = (ready.status == ConditionStatus::True, &*ready.reason);
-        office.telemetry.seen(key, (before, line), said, cx.fence());
+        office
+            .telemetry
+            .record_pass(key, (before, line), said, cx.fence());
     }
     for note in plan.notes {
         cx.publish_event(note);
     }
     match plan.rejected {
         Some((reason, message)) => Action::reject(reason, message),
-        None => Action::RequeueAfter(plan.again),
+        None => Action::RequeueAfter(plan.requeue_after),
     }
 }

@@ -1,12 +1,12 @@
-//! From what is known of a tunnel to the next step and to what its status says. Pure: the same world
+//! Turns the observed state of a tunnel into the next step and the status to write. Pure: the same input
 //! gives the same plan.
 
+mod child_conditions;
 mod conditions;
 mod hostnames;
 mod notes;
 mod ready;
 mod revisions;
-mod standing;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -18,39 +18,40 @@ use aplomb_api::tunnel::{HttpProxyStatus, conditions as kinds, reasons};
 
 use self::conditions::TunnelAssessment;
 use self::hostnames::HostnameClaims;
-use crate::children::children;
-use crate::evidence::{ProbeResult, subject};
-use crate::world::{Observed, Plan, Standing, Step};
+use crate::children::build_children;
+use crate::evidence::{ProbeResult, probe_subject};
+use crate::world::{ChildConditions, Observed, Plan, TunnelStep};
 
-/// How many proofs one pass may try: what is proven may change meanwhile.
-const PROOFS: u32 = 3;
-/// How soon a pass follows one that could not keep up with the changes.
-const SOON: Duration = Duration::from_millis(50);
-/// How long nothing may be heard of what is waited for before it is looked at again.
-const WAIT: Duration = Duration::from_secs(5);
-/// The same where only a change of some object can help.
-const REST: Duration = Duration::from_secs(60);
+/// Maximum rounds of proofs in one pass, because the state may change during a round.
+const MAX_PROBES: u32 = 3;
+/// Delay before the next pass when this one could not keep up with changes.
+const CATCH_UP_DELAY: Duration = Duration::from_millis(50);
+/// How long to wait for an expected event before checking again.
+const PENDING_RECHECK: Duration = Duration::from_secs(5);
+/// The same if only a change of an object can make progress.
+const IDLE_RECHECK: Duration = Duration::from_secs(60);
 
-/// What to do next, and what to say meanwhile.
+/// Returns the next step and the status to write meanwhile.
 pub(crate) fn decide(world: &Observed) -> Plan {
     let Some(domain) = &world.domain else {
-        return refused(
+        return rejected_plan(
             world,
             reasons::CONNECTOR_CLASS_NOT_FOUND,
-            &no_class(world),
+            &missing_class_message(world),
             false,
         );
     };
-    let held = hostnames::held(world, domain);
-    let served = held.served();
-    if let Err(wrong) = children(&world.proxy, &served) {
-        return refused(world, reasons::INVALID, &wrong, true);
+    let held = hostnames::hostname_claims(world, domain);
+    let served = held.accepted_hostnames();
+    if let Err(wrong) = build_children(&world.proxy, &served) {
+        return rejected_plan(world, reasons::INVALID, &wrong, true);
     }
     let facts = TunnelAssessment::new(world, &held);
     let conditions = facts.conditions();
-    let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
-    let step = next(world, &held, &facts, &served);
-    let step = step.or_else(|| standing.as_ref().map(|_| Step::Report));
+    let standing = child_conditions::child_conditions(&conditions)
+        .filter(|it| child_status_changed(world, it));
+    let step = next_step(world, &held, &facts, &served);
+    let step = step.or_else(|| standing.as_ref().map(|_| TunnelStep::Report));
     let ready = conditions
         .iter()
         .any(|it| it.type_ == kinds::READY && it.status == ConditionStatus::True);
@@ -58,8 +59,8 @@ pub(crate) fn decide(world: &Observed) -> Plan {
         hostname: served.first().cloned(),
         canonical_hostname: Some(held.canonical.clone()),
         hostname_statuses: held.statuses.clone(),
-        connector: connectors(world),
-        addresses: addresses(world),
+        connector: connector_names(world),
+        addresses: gateway_addresses(world),
         revisions: facts.revisions.clone(),
         timeline: Some(timeline::timeline(world, &facts, ready)),
         observed_generation: None,
@@ -67,100 +68,103 @@ pub(crate) fn decide(world: &Observed) -> Plan {
     };
     Plan {
         notes: notes::notes(world, &conditions, &status),
-        again: again(world, &facts),
-        waiting: facts.waiting(),
+        requeue_after: requeue_after(world, &facts),
+        waiting: facts.is_waiting(),
         rejected: None,
-        standing,
+        child_conditions: standing,
         step,
         status,
         conditions,
     }
 }
 
-/// The next effect. Claims come first, so that no child ever names a hostname that is not ours.
-fn next(
+/// The next step. Claims come first, so that a child never names a hostname that the tunnel does not own.
+fn next_step(
     world: &Observed,
     held: &HostnameClaims,
     facts: &TunnelAssessment<'_>,
     served: &[String],
-) -> Option<Step> {
+) -> Option<TunnelStep> {
     if let Some(step) = &held.step {
         return Some(step.clone());
     }
     let progress = &world.progress;
     if progress.written.is_none() {
-        return Some(Step::Write);
+        return Some(TunnelStep::Write);
     }
-    // After the children: none of them names a hostname that another may claim already.
-    if let Some(surplus) = world.surplus.first() {
-        return Some(Step::Unclaim(surplus.clone()));
+    // After the children, which no longer name a hostname that another tunnel may now claim.
+    if let Some(surplus) = world.surplus_claims.first() {
+        return Some(TunnelStep::Unclaim(surplus.clone()));
     }
-    if facts.provable() && progress.proofs < PROOFS {
-        let subject = subject(world, served);
-        let evidence = world.evidence.as_ref();
-        let holds = |it: &&ProbeResult| it.holds(&subject, world.instant) && !unheard(world, it);
+    if facts.is_provable() && progress.probes < MAX_PROBES {
+        let subject = probe_subject(world, served);
+        let evidence = world.probe_result.as_ref();
+        let holds = |it: &&ProbeResult| {
+            it.is_current(&subject, world.instant) && !is_inconclusive(world, it)
+        };
         if evidence.filter(holds).is_none() {
-            return Some(Step::Prove);
+            return Some(TunnelStep::Prove);
         }
     }
     None
 }
 
-/// Whether the status of the children is to be looked at: that they are served, or, where something was said
-/// of them before, that they are not.
-fn is_news(world: &Observed, standing: &Standing) -> bool {
+/// Whether to check the status of the children: to report that they are served, or that children with a
+/// reported status are not.
+fn child_status_changed(world: &Observed, standing: &ChildConditions) -> bool {
     let served = standing.programmed.status == ConditionStatus::True;
-    !world.progress.reported && (served || world.reported)
+    !world.progress.child_status_reported && (served || world.child_status_reported)
 }
 
-/// Whether silence says too little yet: a tunnel that nobody calls ready is asked once more before it is called
-/// broken, which would be news to correct a moment later.
-fn unheard(world: &Observed, evidence: &ProbeResult) -> bool {
-    evidence.is_silent() && evidence.failures < PROOFS && !notes::was_ready(world)
+/// Whether a timeout is still inconclusive. A tunnel that is not Ready is probed once more before it is
+/// reported broken, because a first response may be a moment away.
+fn is_inconclusive(world: &Observed, evidence: &ProbeResult) -> bool {
+    evidence.is_unanswered() && evidence.failures < MAX_PROBES && !notes::was_ready(world)
 }
 
-fn again(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
-    let proof = world.evidence.as_ref().filter(|_| facts.provable());
+fn requeue_after(world: &Observed, facts: &TunnelAssessment<'_>) -> Duration {
+    let proof = world.probe_result.as_ref().filter(|_| facts.is_provable());
     let until = |at: tokio::time::Instant| at.saturating_duration_since(world.instant);
     match proof {
-        Some(evidence) if facts.stale(evidence) => SOON,
-        Some(evidence) => until(evidence.at + evidence.due),
-        None if facts.waiting() => WAIT,
-        None => REST,
+        Some(evidence) if facts.is_stale(evidence) => CATCH_UP_DELAY,
+        Some(evidence) => until(evidence.at + evidence.next_probe_after),
+        None if facts.is_waiting() => PENDING_RECHECK,
+        None => IDLE_RECHECK,
     }
 }
 
-/// A spec that nothing is made of.
-fn refused(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
-    let conditions = conditions::refused(reason, message);
-    let standing = standing::standing(&conditions).filter(|it| is_news(world, it));
+/// The plan for a spec that cannot be served.
+fn rejected_plan(world: &Observed, reason: &'static str, message: &str, finally: bool) -> Plan {
+    let conditions = conditions::rejected_conditions(reason, message);
+    let standing = child_conditions::child_conditions(&conditions)
+        .filter(|it| child_status_changed(world, it));
     let status = world.proxy.status.clone().unwrap_or_default();
     Plan {
-        step: standing.as_ref().map(|_| Step::Report),
-        standing,
+        step: standing.as_ref().map(|_| TunnelStep::Report),
+        child_conditions: standing,
         notes: notes::notes(world, &conditions, &status),
         status,
         conditions,
-        again: REST,
+        requeue_after: IDLE_RECHECK,
         waiting: false,
         rejected: finally.then(|| (reason, message.to_owned())),
     }
 }
 
-fn no_class(world: &Observed) -> String {
+fn missing_class_message(world: &Observed) -> String {
     let class = &world.proxy.spec.connector_class_name;
     format!(
-        "there is no ConnectorClass {class:?}, and so no domain for the hostname: create it, or name \
-         another in spec.connectorClassName"
+        "ConnectorClass {class:?} does not exist, so the domain is unknown: create it or set another \
+         spec.connectorClassName"
     )
 }
 
-fn connectors(world: &Observed) -> Option<String> {
+fn connector_names(world: &Observed) -> Option<String> {
     let names: Vec<&str> = world.connectors.keys().map(String::as_str).collect();
     Some(names.join(",")).filter(|names| !names.is_empty())
 }
 
-fn addresses(world: &Observed) -> Vec<String> {
+fn gateway_addresses(world: &Observed) -> Vec<String> {
     let mut all: Vec<String> = world
         .replicas
         .iter()

@@ -1,5 +1,5 @@
-//! The operator of HTTPProxy and Connector: from `kubectl apply` to proven traffic. It writes the
-//! children, judges connectors and proves tunnels through the gateways; it carries no traffic itself.
+//! The operator of HTTPProxy and Connector: from `kubectl apply` to proven traffic. It writes the children,
+//! decides whether connectors are online and proves tunnels through the gateways. It does not carry traffic.
 #![forbid(unsafe_code)]
 
 mod act;
@@ -7,26 +7,28 @@ mod children;
 mod classes;
 mod client;
 mod connector;
+mod context;
 mod controller;
 mod decide;
 mod evidence;
+mod gc;
+mod heartbeat;
 mod liveness;
-mod memory;
 mod observe;
-mod office;
 mod operator;
-mod plain;
-mod prove;
-mod pulse;
+mod probe;
 mod report;
 mod sessions;
-mod sweep;
+mod state;
 mod telemetry;
 mod tls;
+mod unowned_gateways;
 mod verify;
 mod views;
 mod world;
 
-pub use client::{HttpProbeClient, ProbeClient, ProbeError, ProbeRequest, ProbeResponse, request};
+pub use client::{
+    HttpProbeClient, ProbeClient, ProbeError, ProbeRequest, ProbeResponse, build_request,
+};
 pub use operator::{TunnelDeps, TunnelSettings, operator, run};
 pub use telemetry::TunnelMetrics;

@@ -1,81 +1,80 @@
-//! Whether a connector is online, from what was heard of it and when. Pure: it reads no clock, keeps
-//! nothing and writes nothing.
+//! Whether a connector is online, from the signals seen and their times. Pure: reads no clock and writes
+//! nothing.
 //!
-//! A sign of life is good for one lease. So no gap between heartbeats that is shorter than the lease
-//! shows, whatever its pattern, and silence shows when the lease is over.
+//! Each signal keeps the connector online for one lease duration. A shorter gap between heartbeats therefore
+//! never takes it offline, and a longer one always does.
 
 use std::time::Duration;
 
 use aplomb_api::tunnel::reasons;
 use tokio::time::Instant;
 
-/// How long every gateway must be without a session until that alone counts: an agent that moves to
-/// another network is back sooner.
-pub(crate) const LOST: Duration = Duration::from_secs(3);
-/// Of the lease, how long before its end a proof is asked for: time for it to be tried.
-const LATE: u32 = 6;
+/// How long every gateway must be without a session before that alone takes the connector offline. An agent
+/// that moves to another network reconnects sooner.
+pub(crate) const SESSION_LOST_AFTER: Duration = Duration::from_secs(3);
+/// Fraction of the lease (1/n) before its end at which a proof is requested, so that there is time for it.
+const LATE_FRACTION: u32 = 6;
 
-/// What is known of the Lease.
+/// The state of the Lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSignal {
-    /// Until when its last heartbeat is good; `None` if it is the one that was expired already when
-    /// this process began.
+    /// When its last heartbeat expires; `None` if it had already expired when this process started.
     pub(crate) until: Option<Instant>,
-    /// Nobody holds it: the agent went on purpose.
+    /// The holder is empty: the agent shut down gracefully.
     pub(crate) released: bool,
 }
 
-/// Everything that is known of a connector.
+/// The signals about one connector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LivenessSignals {
     pub(crate) now: Instant,
-    /// Whether it was online, as last said.
-    pub(crate) was: Option<bool>,
-    /// It was heard of at some time.
+    /// Whether the status reports it online.
+    pub(crate) was_online: Option<bool>,
+    /// Whether any signal was ever seen.
     pub(crate) known: bool,
-    /// How long a sign of life is good for.
+    /// How long a signal is valid.
     pub(crate) duration: Duration,
     pub(crate) lease: Option<LeaseSignal>,
-    /// When a proof last came through.
-    pub(crate) proven: Option<Instant>,
-    /// Since when no gateway has a session to it.
+    /// When a proof last succeeded.
+    pub(crate) last_proof: Option<Instant>,
+    /// Since when no gateway has had a session to it.
     pub(crate) lost_since: Option<Instant>,
 }
 
-/// What follows from them.
+/// The decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LivenessDecision {
     pub(crate) online: bool,
     pub(crate) reason: &'static str,
-    /// Its heartbeat is late: a proof would show whether it is there.
+    /// The heartbeat is late: a proof would show whether the agent is still there.
     pub(crate) late: bool,
-    /// When this may change although nothing happens.
-    pub(crate) again: Option<Duration>,
+    /// When the decision may change without a new signal.
+    pub(crate) recheck_after: Option<Duration>,
 }
 
 /// Whether a connector is online.
-pub(crate) fn judge(signs: &LivenessSignals) -> LivenessDecision {
+pub(crate) fn decide_liveness(signs: &LivenessSignals) -> LivenessDecision {
     let LivenessSignals { now, duration, .. } = *signs;
     if signs.lease.is_some_and(|lease| lease.released) {
         return offline(reasons::RELEASED);
     }
     let lease = signs.lease.and_then(|lease| lease.until);
     let lease = lease.filter(|until| now < *until);
-    let lost = signs.lost();
-    // One that was offline has to have a session before it is online again.
+    let lost = signs.lost_since();
+    // A connector that was offline needs a session before it is online again.
     if let Some(since) = lost
-        && (lease.is_none() || signs.was == Some(false) || since + LOST <= now)
+        && (lease.is_none() || signs.was_online == Some(false) || since + SESSION_LOST_AFTER <= now)
     {
         return offline(reasons::SESSION_LOST);
     }
     if let Some(until) = lease {
-        let warning = until - duration / LATE;
+        let warning = until - duration / LATE_FRACTION;
         let late = warning <= now;
         let next = if late { until } else { warning };
-        let next = lost.map_or(next, |since| next.min(since + LOST));
+        let next = lost.map_or(next, |since| next.min(since + SESSION_LOST_AFTER));
         return online(reasons::RENEWED, late, next - now);
     }
-    let proof = signs.proven.map(|proven| proven + duration);
+    let proof = signs.last_proof.map(|proven| proven + duration);
     match proof.filter(|until| now < *until) {
         Some(until) => online(reasons::SESSION_ALIVE, false, until - now),
         None if signs.known => offline(reasons::EXPIRED),
@@ -84,9 +83,9 @@ pub(crate) fn judge(signs: &LivenessSignals) -> LivenessDecision {
 }
 
 impl LivenessSignals {
-    /// Since when it is lost, unless it was proven since.
-    fn lost(&self) -> Option<Instant> {
-        let proven = |since: &Instant| self.proven.is_some_and(|proven| proven >= *since);
+    /// Since when its sessions are lost, unless a proof succeeded later.
+    fn lost_since(&self) -> Option<Instant> {
+        let proven = |since: &Instant| self.last_proof.is_some_and(|proven| proven >= *since);
         self.lost_since.filter(|since| !proven(since))
     }
 }
@@ -96,7 +95,7 @@ fn online(reason: &'static str, late: bool, again: Duration) -> LivenessDecision
         online: true,
         reason,
         late,
-        again: Some(again),
+        recheck_after: Some(again),
     }
 }
 
@@ -105,7 +104,7 @@ fn offline(reason: &'static str) -> LivenessDecision {
         online: false,
         reason,
         late: false,
-        again: None,
+        recheck_after: None,
     }
 }
 

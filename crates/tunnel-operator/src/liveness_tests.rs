@@ -1,108 +1,108 @@
-//! The judge: each rule by example, and what must hold for any history by property.
+//! Tests of liveness: each rule by example, and invariants as property tests.
 
 use proptest::prelude::*;
 
 use super::*;
 
-const S: fn(u64) -> Duration = Duration::from_secs;
-const L: Duration = Duration::from_secs(30);
+const SECONDS: fn(u64) -> Duration = Duration::from_secs;
+const LEASE: Duration = Duration::from_secs(30);
 
-fn signs(began: Instant, at: Duration) -> LivenessSignals {
+fn signals(began: Instant, at: Duration) -> LivenessSignals {
     LivenessSignals {
         now: began + at,
-        was: Some(true),
+        was_online: Some(true),
         known: true,
-        duration: L,
+        duration: LEASE,
         lease: Some(LeaseSignal {
-            until: Some(began + L),
+            until: Some(began + LEASE),
             released: false,
         }),
-        proven: None,
+        last_proof: None,
         lost_since: None,
     }
 }
 
-fn verdict(signs: &LivenessSignals) -> (bool, &'static str) {
-    let judgement = judge(signs);
+fn decision(signs: &LivenessSignals) -> (bool, &'static str) {
+    let judgement = decide_liveness(signs);
     (judgement.online, judgement.reason)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_counts_at_once_whatever_else_is_known() {
+async fn a_release_counts_at_once() {
     let now = Instant::now();
-    let mut it = signs(now, S(1));
-    it.proven = Some(now + S(1));
+    let mut it = signals(now, SECONDS(1));
+    it.last_proof = Some(now + SECONDS(1));
     it.lease = it.lease.map(|lease| LeaseSignal {
         released: true,
         ..lease
     });
-    assert_eq!(verdict(&it), (false, reasons::RELEASED));
+    assert_eq!(decision(&it), (false, reasons::RELEASED));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proof_stands_in_for_a_lease_that_expired() {
     let began = Instant::now();
-    let mut it = signs(began, S(31));
-    it.proven = Some(began + S(20));
-    let judgement = judge(&it);
+    let mut it = signals(began, SECONDS(31));
+    it.last_proof = Some(began + SECONDS(20));
+    let judgement = decide_liveness(&it);
     assert_eq!(
         (judgement.online, judgement.reason),
         (true, reasons::SESSION_ALIVE)
     );
-    assert_eq!(judgement.again, Some(S(19)));
-    it.now = began + S(50);
-    assert_eq!(verdict(&it), (false, reasons::EXPIRED));
+    assert_eq!(judgement.recheck_after, Some(SECONDS(19)));
+    it.now = began + SECONDS(50);
+    assert_eq!(decision(&it), (false, reasons::EXPIRED));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_may_be_lost_for_a_moment_only() {
     let began = Instant::now();
-    let mut it = signs(began, S(10));
-    it.lost_since = Some(began + S(10));
-    let judgement = judge(&it);
+    let mut it = signals(began, SECONDS(10));
+    it.lost_since = Some(began + SECONDS(10));
+    let judgement = decide_liveness(&it);
     assert!(judgement.online);
-    assert_eq!(judgement.again, Some(LOST));
-    it.now = began + S(13);
-    assert_eq!(verdict(&it), (false, reasons::SESSION_LOST));
-    it.proven = Some(began + S(11));
-    assert_eq!(verdict(&it), (true, reasons::RENEWED));
+    assert_eq!(judgement.recheck_after, Some(SESSION_LOST_AFTER));
+    it.now = began + SECONDS(13);
+    assert_eq!(decision(&it), (false, reasons::SESSION_LOST));
+    it.last_proof = Some(began + SECONDS(11));
+    assert_eq!(decision(&it), (true, reasons::RENEWED));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_lost_with_a_stale_lease_counts_at_once() {
     let began = Instant::now();
-    let mut it = signs(began, S(30));
-    it.proven = Some(began + S(29));
-    it.lost_since = Some(began + S(30));
-    assert_eq!(verdict(&it), (false, reasons::SESSION_LOST));
+    let mut it = signals(began, SECONDS(30));
+    it.last_proof = Some(began + SECONDS(29));
+    it.lost_since = Some(began + SECONDS(30));
+    assert_eq!(decision(&it), (false, reasons::SESSION_LOST));
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_lost_stays_so_until_it_has_a_session() {
+async fn a_lost_connector_stays_lost_until_it_has_a_session() {
     let began = Instant::now();
-    let mut it = signs(began, S(1));
-    it.was = Some(false);
-    it.lost_since = Some(began + S(1));
-    assert_eq!(verdict(&it), (false, reasons::SESSION_LOST));
+    let mut it = signals(began, SECONDS(1));
+    it.was_online = Some(false);
+    it.lost_since = Some(began + SECONDS(1));
+    assert_eq!(decision(&it), (false, reasons::SESSION_LOST));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_expired_before_the_start_needs_a_new_heartbeat() {
     let began = Instant::now();
-    let mut it = signs(began, S(0));
-    it.was = Some(false);
+    let mut it = signals(began, SECONDS(0));
+    it.was_online = Some(false);
     it.lease = it.lease.map(|lease| LeaseSignal {
         until: None,
         ..lease
     });
-    assert_eq!(verdict(&it), (false, reasons::EXPIRED));
+    assert_eq!(decision(&it), (false, reasons::EXPIRED));
     (it.lease, it.known) = (None, false);
-    assert_eq!(verdict(&it), (false, reasons::NEVER_SEEN));
+    assert_eq!(decision(&it), (false, reasons::NEVER_SEEN));
 }
 
 proptest! {
-    /// Looked at whenever it asks for it, and at any other time: no gap shorter than the lease shows,
-    /// and silence shows when the lease is over, not later.
+    /// Checked whenever it requests it, and at random times: a gap shorter than the lease does not show, and
+    /// a longer one shows exactly when the lease ends.
     #[test]
     fn only_a_silence_of_a_whole_lease_shows(
         lease in 1_u64..1_200_000,
@@ -111,13 +111,13 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let began = runtime.block_on(async { Instant::now() });
         let duration = Duration::from_millis(lease);
-        let look = |heard: Instant, now: Instant| judge(&LivenessSignals {
+        let look = |heard: Instant, now: Instant| decide_liveness(&LivenessSignals {
             now,
-            was: Some(true),
+            was_online: Some(true),
             known: true,
             duration,
             lease: Some(LeaseSignal { until: Some(heard + duration), released: false }),
-            proven: None,
+            last_proof: None,
             lost_since: None,
         });
         let mut heard = began;
@@ -129,12 +129,12 @@ proptest! {
             }
             heard = next;
         }
-        // From here on nothing is heard: only what it asks for itself wakes it.
+        // No further signals: only its own timer triggers a check.
         let (mut now, mut looks) = (heard, 0);
-        while let Some(again) = look(heard, now).again {
+        while let Some(again) = look(heard, now).recheck_after {
             now += again;
             looks += 1;
-            prop_assert!(looks < 5, "it asks to be looked at in vain");
+            prop_assert!(looks < 5, "checks do not reach a decision");
         }
         prop_assert!(!look(heard, now).online);
         prop_assert_eq!(now, heard + duration);

@@ -1,5 +1,5 @@
-//! Gathers all that a decision about one tunnel needs into one world. Reads caches and memory; writes
-//! nothing and asks nobody.
+//! Collects the inputs of a decision about one tunnel. Reads caches and in-memory state; writes nothing and
+//! makes no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,28 +14,31 @@ use aplomb_api::tunnel::{
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use crate::office::TunnelContext;
-use crate::plain;
+use crate::context::TunnelContext;
 use crate::report::is_child;
+use crate::unowned_gateways;
 use crate::views::ConnectorView;
-use crate::world::{ClaimState, Observed, ObservedConnector, ObservedReplica, Plain, Progress};
+use crate::world::{
+    ClaimState, Observed, ObservedConnector, ObservedReplica, Progress, UnownedGateway,
+};
 
-/// How long a watch may be down: as long as a gateway may be silent.
-const OUTAGE: Duration = Duration::from_secs(15);
+/// How long a watch may be disconnected: as long as a gateway's heartbeat is valid.
+const MAX_WATCH_OUTAGE: Duration = Duration::from_secs(15);
 
-/// The reason of a route that is listed without one.
-const UNSAID: &str = "it leaves out too many routes to say why; correct those with a reason first";
+/// The reason used for a route that is listed without one.
+const UNLISTED_REASON: &str =
+    "too many routes are omitted to list each reason; fix the routes with a reason first";
 
-/// The index of claims by the UID of who has them.
+/// The index of claims by the UID of the claimant.
 pub(crate) const BY_CLAIMANT: &str = "claimant";
-/// The index of HTTPProxies by the first label of the hostname that the platform gives them.
+/// The index of HTTPProxies by the first label of their platform hostname.
 pub(crate) const BY_LABEL: &str = "label";
-/// The index of Gateways by the hostnames that they have without an HTTPProxy.
+/// The index of Gateways without an HTTPProxy by their listener hostnames.
 pub(crate) const BY_LISTENER: &str = "listener";
 /// The index of HTTPRoutes by the hostnames that they name.
 pub(crate) const BY_ROUTE: &str = "hostname";
 
-/// Looks at one tunnel.
+/// Observes one tunnel.
 pub(crate) struct Observer<'a> {
     pub(crate) proxy: &'a Arc<HttpProxy>,
     pub(crate) cx: &'a Context<HttpProxy>,
@@ -45,7 +48,7 @@ pub(crate) struct Observer<'a> {
 }
 
 impl Observer<'_> {
-    /// The world as it is now, for a pass that has come as far as `progress`.
+    /// The current state, for a pass that has made this `progress`.
     pub(crate) fn observe(&self, progress: &Progress) -> Result<Observed> {
         let claims = self.cx.cache::<HostnameClaim>()?;
         let replicas = self.cx.cache::<GatewayReplica>()?;
@@ -55,24 +58,25 @@ impl Observer<'_> {
             proxy: self.proxy.clone(),
             domain: self.domain()?,
             domains: self.domains()?,
-            given: self.given()?,
+            platform_hostnames: self.platform_hostnames()?,
             networks: self.networks()?,
-            began: self.began,
+            started_at: self.began,
             now: self.office.clock.now(),
             instant: now,
-            claims: self.claims(claims, progress)?,
-            plain: self.plain(claims)?,
-            surplus: self.surplus(claims),
-            connectors: self.connectors(connectors),
-            replicas: self.replicas(replicas, now),
-            reported: self.reported()?,
-            fresh: vouched(&replicas.freshness(), now) && vouched(&connectors.freshness(), now),
+            claims: self.claim_states(claims, progress)?,
+            unowned_gateways: self.unowned_gateways(claims)?,
+            surplus_claims: self.surplus_claims(claims),
+            connectors: self.observed_connectors(connectors),
+            replicas: self.live_replicas(replicas, now),
+            child_status_reported: self.child_status_reported()?,
+            fresh: is_trusted(&replicas.freshness(), now)
+                && is_trusted(&connectors.freshness(), now),
             progress: progress.clone(),
-            evidence: self.office.memory.evidence(self.key),
+            probe_result: self.office.state.probe_result(self.key),
         })
     }
 
-    fn reported(&self) -> Result<bool> {
+    fn child_status_reported(&self) -> Result<bool> {
         let gateway = self.cx.cache::<Gateway>()?.get(self.key);
         let gateway = gateway.filter(|it| is_child(&it.metadata, self.proxy));
         let status = gateway.as_ref().and_then(|it| it.status.as_ref());
@@ -81,8 +85,8 @@ impl Observer<'_> {
         Ok(conditions.any(|it| it.type_ == kinds::PROGRAMMED && it.reason != reasons::PENDING))
     }
 
-    /// The domain of the class; the operator's own where the class names none, or where nobody has made
-    /// the class that is used when nothing is said.
+    /// The domain of the class. The operator's own if the class sets none, or if the default class does not
+    /// exist.
     fn domain(&self) -> Result<Option<String>> {
         let class = &self.proxy.spec.connector_class_name;
         let found = self
@@ -113,11 +117,12 @@ impl Observer<'_> {
         Ok(all.map(str::to_ascii_lowercase).collect())
     }
 
-    fn given(&self) -> Result<BTreeSet<String>> {
+    fn platform_hostnames(&self) -> Result<BTreeSet<String>> {
         let proxies = self.cx.cache::<HttpProxy>()?;
         let another = |label: &str| {
             let all = proxies.by_index(BY_LABEL, label);
-            all.iter().any(|it| View::meta(&**it).uid != self.uid())
+            all.iter()
+                .any(|it| View::meta(&**it).uid != self.proxy_uid())
         };
         let hostnames = self.proxy.spec.hostnames.iter();
         let given =
@@ -125,11 +130,11 @@ impl Observer<'_> {
         Ok(given.cloned().collect())
     }
 
-    fn uid(&self) -> &str {
+    fn proxy_uid(&self) -> &str {
         self.proxy.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    fn claims(
+    fn claim_states(
         &self,
         all: &Cache<HostnameClaim>,
         progress: &Progress,
@@ -138,17 +143,17 @@ impl Observer<'_> {
         let hostnames = self.proxy.spec.hostnames.iter();
         let seen = |hostname: &String| {
             let cached = all.get(&ObjectKey::new(None, hostname));
-            let rival = || progress.rivals.get(hostname).cloned().map(Arc::new);
+            let rival = || progress.other_claims.get(hostname).cloned().map(Arc::new);
             let claim = cached.or_else(rival);
             let seen = claim.map_or(ClaimState::Free, |claim| {
-                self.claim(&claim, proxies, progress)
+                self.claim_state(&claim, proxies, progress)
             });
             (hostname.clone(), seen)
         };
         Ok(hostnames.map(seen).collect())
     }
 
-    fn claim(
+    fn claim_state(
         &self,
         claim: &HostnameClaim,
         proxies: &Cache<HttpProxy>,
@@ -159,51 +164,56 @@ impl Observer<'_> {
             name,
             uid,
         } = &claim.spec.claimant;
-        if uid == self.uid() {
+        if uid == self.proxy_uid() {
             let (version, uid) = (&claim.metadata.resource_version, &claim.metadata.uid);
             let known = |it: &Option<String>| it.clone().unwrap_or_default();
-            return ClaimState::Ours(known(version), known(uid));
+            return ClaimState::Own(known(version), known(uid));
         }
         let holder = proxies.get(&ObjectKey::new(Some(namespace), name));
         let cached = holder.is_some_and(|it| it.metadata.uid.as_deref() == Some(uid));
-        let exists = cached || progress.alive.contains(uid);
+        let exists = cached || progress.known_claimants.contains(uid);
         match exists {
             true => ClaimState::Taken {
                 namespace: namespace.clone(),
                 name: name.clone(),
             },
-            false => ClaimState::Void,
+            false => ClaimState::Orphaned,
         }
     }
 
-    /// Which Gateways without an HTTPProxy have hostnames of the spec. One that surely came before a claim of
-    /// ours is told rather than any other.
-    fn plain(&self, claims: &Cache<HostnameClaim>) -> Result<BTreeMap<String, Plain>> {
+    /// The Gateways without an HTTPProxy that have hostnames of the spec. One that certainly precedes our
+    /// claim takes precedence over others.
+    fn unowned_gateways(
+        &self,
+        claims: &Cache<HostnameClaim>,
+    ) -> Result<BTreeMap<String, UnownedGateway>> {
         let (gateways, routes) = (self.cx.cache::<Gateway>()?, self.cx.cache::<HttpRoute>()?);
-        let wildcards = gateways.by_index(BY_LISTENER, plain::WILDCARD);
+        let wildcards = gateways.by_index(BY_LISTENER, unowned_gateways::WILDCARD);
         let seen = |hostname: &String| {
             let claim = claims.get(&ObjectKey::new(None, hostname));
             let claimed = claim.and_then(|it| it.metadata.creation_timestamp.clone());
-            let mut all: Vec<Plain> = gateways
+            let mut all: Vec<UnownedGateway> = gateways
                 .by_index(BY_LISTENER, hostname)
                 .iter()
                 .filter(|it| !self.is_own(it))
-                .map(|it| seen(it, plain::is_first(it, claimed.as_ref())))
+                .map(|it| {
+                    unowned_gateway(it, unowned_gateways::is_older_than(it, claimed.as_ref()))
+                })
                 .collect();
             let routes = routes.by_index(BY_ROUTE, hostname);
             let routed = wildcards.iter().filter(|gateway| {
                 routes
                     .iter()
-                    .any(|it| plain::by_route(gateway, it, hostname))
+                    .any(|it| unowned_gateways::has_by_route(gateway, it, hostname))
             });
-            all.extend(routed.map(|it| seen(it, false)));
-            let holder = all.into_iter().max_by_key(|it| it.first)?;
+            all.extend(routed.map(|it| unowned_gateway(it, false)));
+            let holder = all.into_iter().max_by_key(|it| it.older)?;
             Some((hostname.clone(), holder))
         };
         Ok(self.proxy.spec.hostnames.iter().filter_map(seen).collect())
     }
 
-    /// Whether a Gateway is this tunnel's child, or becomes it with the next write.
+    /// Whether a Gateway is this tunnel's child, or becomes one with the next write.
     fn is_own(&self, gateway: &Gateway) -> bool {
         let meta = &gateway.metadata;
         let mut owners = meta.owner_references.iter().flatten();
@@ -213,14 +223,14 @@ impl Observer<'_> {
         View::meta(gateway).key() == *self.key && (is_child(meta, self.proxy) || adopted)
     }
 
-    fn surplus(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {
+    fn surplus_claims(&self, all: &Cache<HostnameClaim>) -> BTreeSet<String> {
         let wanted = &self.proxy.spec.hostnames;
-        let ours = all.by_index(BY_CLAIMANT, self.uid());
+        let ours = all.by_index(BY_CLAIMANT, self.proxy_uid());
         let names = ours.iter().filter_map(|claim| claim.metadata.name.clone());
         names.filter(|name| !wanted.contains(name)).collect()
     }
 
-    fn connectors(
+    fn observed_connectors(
         &self,
         all: &Cache<ConnectorView>,
     ) -> BTreeMap<String, Option<ObservedConnector>> {
@@ -229,33 +239,33 @@ impl Observer<'_> {
             let found = found.filter(|it| !it.meta().deleting);
             found.map(|it| ObservedConnector {
                 uid: it.meta().uid.to_owned(),
-                version: self.office.memory.version(&it),
+                version: self.office.state.reachability_version(&it),
                 details: it.status.connection_details.clone(),
-                online: it.online(),
+                online: it.online_condition(),
             })
         };
-        let names = connectors(self.proxy);
+        let names = connector_names(self.proxy);
         names
             .iter()
             .map(|name| (name.clone(), seen(name)))
             .collect()
     }
 
-    fn replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ObservedReplica> {
+    fn live_replicas(&self, all: &Cache<GatewayReplica>, now: Instant) -> Vec<ObservedReplica> {
         let all = all.list();
-        let live = all
-            .iter()
-            .filter(|it| !View::meta(&***it).deleting && self.office.replicas.live(it, now));
-        live.map(|it| self.replica(it)).collect()
+        let live = all.iter().filter(|it| {
+            !View::meta(&***it).deleting && self.office.replica_heartbeats.is_live(it, now)
+        });
+        live.map(|it| self.observed_replica(it)).collect()
     }
 
-    fn replica(&self, replica: &GatewayReplica) -> ObservedReplica {
+    fn observed_replica(&self, replica: &GatewayReplica) -> ObservedReplica {
         let spec = &replica.spec;
         let namespace = self.key.namespace.as_deref().unwrap_or_default();
-        let names = connectors(self.proxy);
+        let names = connector_names(self.proxy);
         let route = |(ns, name, _): &(&str, &str, _)| *ns == namespace && *name == &*self.key.name;
         let uses = |(ns, name, _): (&str, &str, _)| ns == namespace && names.contains(name);
-        let quarantined = spec.all_quarantined().find(route);
+        let quarantined = spec.quarantined_routes().find(route);
         ObservedReplica {
             name: replica.metadata.name.clone().unwrap_or_default(),
             listen: spec.listen.clone(),
@@ -266,31 +276,32 @@ impl Observer<'_> {
                 let urls = all.iter().filter_map(|relay| relay.parse().ok());
                 urls.collect()
             }),
-            quarantined: quarantined.map(|(_, _, reason)| reason.unwrap_or(UNSAID).to_owned()),
-            incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
-            lost: spec.all_lost().any(uses),
+            quarantined: quarantined
+                .map(|(_, _, reason)| reason.unwrap_or(UNLISTED_REASON).to_owned()),
+            quarantine_list_incomplete: quarantined.is_none() && spec.is_incomplete(namespace),
+            lost: spec.lost_sessions().any(uses),
         }
     }
 }
 
-fn seen(gateway: &Gateway, first: bool) -> Plain {
+fn unowned_gateway(gateway: &Gateway, first: bool) -> UnownedGateway {
     let meta = &gateway.metadata;
-    Plain {
+    UnownedGateway {
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
-        first,
+        older: first,
     }
 }
 
-/// Whether what a watch showed can still be relied on: a connection that has to be made anew says
-/// nothing about gateways, and proofs go on meanwhile.
-fn vouched(freshness: &Freshness, now: Instant) -> bool {
+/// Whether the watch data is still reliable. A watch that reconnects does not mean that gateways are gone,
+/// and proofs continue meanwhile.
+fn is_trusted(freshness: &Freshness, now: Instant) -> bool {
     let down = freshness.reconnecting_since;
-    freshness.synced && down.is_none_or(|since| now < since + OUTAGE)
+    freshness.synced && down.is_none_or(|since| now < since + MAX_WATCH_OUTAGE)
 }
 
 /// The names of the connectors that a tunnel uses.
-pub(crate) fn connectors(proxy: &HttpProxy) -> BTreeSet<String> {
+pub(crate) fn connector_names(proxy: &HttpProxy) -> BTreeSet<String> {
     let rules = proxy.spec.rules.iter();
     let backends = rules.flat_map(|rule| &rule.backends);
     let connectors = backends.filter_map(|backend| backend.connector.as_ref());

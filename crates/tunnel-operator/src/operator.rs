@@ -1,4 +1,4 @@
-//! The operator as a whole: what a program sets, what a test replaces, and the engine made of it.
+//! Assembles the operator: its settings, the dependencies that tests replace, and the engine.
 
 use std::sync::Arc;
 
@@ -9,28 +9,28 @@ use aplomb::{Clock, Engine, LeaseConfig, Result, Tasks, Telemetry, Trigger};
 
 use crate::classes;
 use crate::client::{HttpProbeClient, ProbeClient};
-use crate::memory::TunnelState;
-use crate::office::{TunnelContext, sessions};
-use crate::prove::TunnelProber;
-use crate::pulse::HeartbeatTracker;
+use crate::context::{TunnelContext, proven_sessions};
+use crate::heartbeat::HeartbeatTracker;
+use crate::probe::TunnelProber;
+use crate::state::TunnelState;
 use crate::telemetry::TunnelMetrics;
-use crate::{connector, controller, plain, sweep};
+use crate::{connector, controller, gc, unowned_gateways};
 
-/// What Events and the lease call the operator.
+/// The component name in Events and the name of the lease.
 const NAME: &str = "aplomb-tunnel";
 
-/// What a program sets.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct TunnelSettings {
-    /// The base domain of the platform's hostnames, where a class names none.
+    /// Base domain of platform hostnames, for classes that set none.
     pub domain: String,
-    /// The namespace of the lease and of the gateways.
+    /// Namespace of the leader election lease and of the gateways.
     pub namespace: String,
-    /// What this replica is called. No two may share it.
+    /// Identity of this replica. Must be unique.
     pub identity: String,
     /// Whether replicas elect a leader.
     pub leader_elect: bool,
-    /// The address at which the program can be looked at, to be written on the lease.
+    /// Address of the admin endpoint, recorded on the lease.
     pub admin: Option<String>,
 }
 
@@ -46,38 +46,38 @@ impl Default for TunnelSettings {
     }
 }
 
-/// What a test replaces.
+/// Dependencies that tests replace.
 #[derive(Clone)]
 pub struct TunnelDeps {
-    /// Asks gateways for proofs.
-    pub ask: Arc<dyn ProbeClient>,
-    /// Spreads proofs over time.
+    /// Sends probe requests to gateways.
+    pub probe_client: Arc<dyn ProbeClient>,
+    /// Seed for the jitter of proofs.
     pub seed: u64,
-    /// Wall time.
+    /// Wall-clock time.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Runtime for tasks; the current one unless set.
     pub tasks: Option<Tasks>,
-    /// Where the runtime counts.
+    /// Metrics of the runtime.
     pub telemetry: Telemetry,
-    /// Where the operator is shown.
-    pub board: AdminRegistry,
-    /// The API server's budgets, where operators of one process share them.
+    /// Registry of the admin endpoint.
+    pub admin: AdminRegistry,
+    /// Rate limits of the API server, shared by the operators of one process.
     pub server: Option<ratelimit::ApiServerLimits>,
-    /// Where the operator counts.
+    /// Metrics of the operator.
     pub tunnels: TunnelMetrics,
 }
 
 impl TunnelDeps {
-    /// The real ones.
+    /// Production dependencies.
     #[must_use]
-    pub fn real(seed: u64) -> Self {
+    pub fn production(seed: u64) -> Self {
         Self {
-            ask: Arc::new(HttpProbeClient::new()),
+            probe_client: Arc::new(HttpProbeClient::new()),
             seed,
             clock: Clock::system(),
             tasks: None,
             telemetry: Telemetry::default(),
-            board: AdminRegistry::default(),
+            admin: AdminRegistry::default(),
             server: None,
             tunnels: TunnelMetrics::default(),
         }
@@ -90,7 +90,7 @@ impl std::fmt::Debug for TunnelDeps {
     }
 }
 
-/// The operator, ready to run with any client.
+/// Builds the operator. It can run with any client.
 #[must_use]
 pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDeps) -> Engine {
     let (proxies, connectors) = (Trigger::default(), Trigger::default());
@@ -98,22 +98,23 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
     let office = TunnelContext {
         namespace: settings.namespace.as_str().into(),
         domain: settings.domain.as_str().into(),
-        leases: HeartbeatTracker::default(),
-        replicas: HeartbeatTracker::default(),
-        sessions: sessions(&memory, &proxies, &connectors),
-        prover: TunnelProber::new(parts.ask, parts.seed),
-        memory,
-        proxies,
-        connectors,
+        lease_heartbeats: HeartbeatTracker::default(),
+        replica_heartbeats: HeartbeatTracker::default(),
+        sessions: proven_sessions(&memory, &proxies, &connectors),
+        prober: TunnelProber::new(parts.probe_client, parts.seed),
+        state: memory,
+        proxy_trigger: proxies,
+        connector_trigger: connectors,
         telemetry: parts.tunnels.clone(),
         clock: parts.clock.clone(),
     };
     let metrics = MetricsSource::new(move |registry| parts.tunnels.register(registry));
     let engine = Engine::new(NAME, client).configure(|set| {
         let (namespace, identity) = (&settings.namespace, &settings.identity);
-        let lease = LeaseConfig::new(namespace, NAME, identity).with_admin_address(settings.admin.as_deref());
+        let lease = LeaseConfig::new(namespace, NAME, identity)
+            .with_admin_address(settings.admin.as_deref());
         set.lease = Some(lease).filter(|_| settings.leader_elect);
-        set.admin_registry = parts.board;
+        set.admin_registry = parts.admin;
         set.api_limits = parts.server;
         set.metrics = vec![metrics];
         set.telemetry = parts.telemetry;
@@ -123,21 +124,21 @@ pub fn operator(client: kube::Client, settings: &TunnelSettings, parts: TunnelDe
     engine
         .controller(controller::controller(&office))
         .controller(connector::controller(&office))
-        .controller(plain::controller(&office))
-        .controller(sweep::claims())
-        .controller(sweep::replicas(&office))
+        .controller(unowned_gateways::controller(&office))
+        .controller(gc::claim_controller())
+        .controller(gc::replica_controller(&office))
 }
 
-/// Makes the two classes if nobody has, then runs the operator until `shutdown`.
+/// Creates the two default classes if they do not exist, then runs the operator until `shutdown`.
 ///
 /// # Errors
-/// A watch was not ready in time.
+/// A watch did not become ready in time.
 pub async fn run(
     client: kube::Client,
     settings: &TunnelSettings,
     parts: TunnelDeps,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
-    classes::ensure(&client).await?;
+    classes::ensure_classes(&client).await?;
     operator(client, settings, parts).run(shutdown).await
 }

@@ -1,14 +1,14 @@
-//! What the children of a tunnel say in their own status, as the Gateway API asks of whoever
-//! serves a class. Pure; times stay as they are while nothing turns.
+//! The status of a tunnel's children, as the Gateway API requires of a class's controller. Pure; transition
+//! times change only with the status.
 
 use aplomb_api::gateway_api::{Gateway, HttpRoute};
 use aplomb_api::tunnel::{CONTROLLER, HttpProxy};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time};
 use serde_json::{Value, json};
 
-use crate::world::{Observed, Said, Standing};
+use crate::world::{ChildCondition, ChildConditions, Observed};
 
-/// Whether an object is a child of this tunnel, and not one of the same name that somebody else made.
+/// Whether an object is a child of this tunnel, and not an unrelated one with the same name.
 pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
     let mut owners = meta.owner_references.iter().flatten();
     let controller = owners.find(|it| it.controller == Some(true));
@@ -16,7 +16,11 @@ pub(crate) fn is_child(meta: &ObjectMeta, proxy: &HttpProxy) -> bool {
 }
 
 /// The status of a Gateway.
-pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &Observed) -> Value {
+pub(crate) fn gateway_status(
+    gateway: &Gateway,
+    standing: &ChildConditions,
+    world: &Observed,
+) -> Value {
     let had = gateway.status.as_ref();
     let had = had
         .and_then(|it| it.conditions.as_deref())
@@ -24,14 +28,18 @@ pub(crate) fn gateway(gateway: &Gateway, standing: &Standing, world: &Observed) 
     let generation = gateway.metadata.generation;
     json!({
         "conditions": [
-            condition(had, "Accepted", &standing.accepted, generation, world),
-            condition(had, "Programmed", &standing.programmed, generation, world),
+            build_condition(had, "Accepted", &standing.accepted, generation, world),
+            build_condition(had, "Programmed", &standing.programmed, generation, world),
         ],
     })
 }
 
 /// The status of an HTTPRoute.
-pub(crate) fn route(route: &HttpRoute, standing: &Standing, world: &Observed) -> Value {
+pub(crate) fn route_status(
+    route: &HttpRoute,
+    standing: &ChildConditions,
+    world: &Observed,
+) -> Value {
     let parents = route.status.iter().flat_map(|it| &it.parents);
     let mut ours = parents.filter(|it| it.controller_name == CONTROLLER);
     let had = ours
@@ -48,17 +56,17 @@ pub(crate) fn route(route: &HttpRoute, standing: &Standing, world: &Observed) ->
             },
             "controllerName": CONTROLLER,
             "conditions": [
-                condition(had, "Accepted", &standing.accepted, generation, world),
-                condition(had, "ResolvedRefs", &standing.resolved, generation, world),
+                build_condition(had, "Accepted", &standing.accepted, generation, world),
+                build_condition(had, "ResolvedRefs", &standing.resolved, generation, world),
             ],
         }],
     })
 }
 
-fn condition(
+fn build_condition(
     had: &[Condition],
     kind: &str,
-    said: &Said,
+    said: &ChildCondition,
     generation: Option<i64>,
     world: &Observed,
 ) -> Condition {

@@ -1,6 +1,5 @@
-//! When each connector last proved, through a gateway, that it is there: written by the prover, read
-//! when a Connector is judged. A memory between the two and nothing else: it judges nobody and sends
-//! nothing itself.
+//! When each connector last proved through a gateway that it is online. The prober writes it, the Connector
+//! controller reads it. It makes no decisions and sends nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,73 +8,73 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use aplomb::{ObjectKey, Trigger};
 use tokio::time::Instant;
 
-/// What the tunnels of a connector have shown of it. Clones are the same.
+/// The last proof of each connector. Clones share the state.
 #[derive(Clone)]
 pub(crate) struct ProvenSessions {
-    known: Arc<Mutex<Known>>,
-    /// Runs a Connector for which a proof was waited for.
-    connectors: Trigger,
-    /// Proves the tunnels of a connector at once.
-    prove: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
+    known: Arc<Mutex<ProofTimes>>,
+    /// Triggers a reconcile of a Connector that waits for a proof.
+    connector_trigger: Trigger,
+    /// Starts proofs of a connector's tunnels at once.
+    request_probe: Arc<dyn Fn(&ObjectKey) + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Known {
+struct ProofTimes {
     proven: BTreeMap<ObjectKey, Instant>,
-    /// Those that a proof would bring back.
+    /// Connectors that a proof would bring back online.
     awaited: BTreeSet<ObjectKey>,
 }
 
 impl ProvenSessions {
-    /// A memory that runs `connectors`, and has tunnels proven by `prove`, which must not block.
+    /// Triggers `connectors`, and starts proofs with `prove`, which must not block.
     pub(crate) fn new(
         connectors: &Trigger,
         prove: impl Fn(&ObjectKey) + Send + Sync + 'static,
     ) -> Self {
         Self {
             known: Arc::default(),
-            connectors: connectors.clone(),
-            prove: Arc::new(prove),
+            connector_trigger: connectors.clone(),
+            request_probe: Arc::new(prove),
         }
     }
 
-    /// A proof signed by this connector came through a gateway at `at`. Only one that is waited for
-    /// runs the Connector: the others would say what is known.
-    pub(crate) fn proven(&self, connector: &ObjectKey, at: Instant) {
+    /// Records a proof that this connector signed at `at`. Only an awaited one triggers a reconcile of the
+    /// Connector; others change nothing.
+    pub(crate) fn record_proof(&self, connector: &ObjectKey, at: Instant) {
         let awaited = {
             let mut known = self.lock();
             known.proven.insert(connector.clone(), at);
             known.awaited.remove(connector)
         };
         if awaited {
-            self.connectors.enqueue(connector);
+            self.connector_trigger.enqueue(connector);
         }
     }
 
-    /// When it last proved itself.
-    pub(crate) fn last(&self, connector: &ObjectKey) -> Option<Instant> {
+    /// When it last proved that it is online.
+    pub(crate) fn last_proof(&self, connector: &ObjectKey) -> Option<Instant> {
         self.lock().proven.get(connector).copied()
     }
 
-    /// The next proof of this connector changes what is thought of it, so that it must be run then.
-    pub(crate) fn awaits(&self, connector: &ObjectKey) {
+    /// The next proof of this connector changes its status, so that it must trigger a reconcile.
+    pub(crate) fn await_proof(&self, connector: &ObjectKey) {
         self.lock().awaited.insert(connector.clone());
     }
 
-    /// Asks for a proof now: the heartbeat of this connector is late.
-    pub(crate) fn prove_soon(&self, connector: &ObjectKey) {
-        self.awaits(connector);
-        (self.prove)(connector);
+    /// Requests a proof now, because the heartbeat of this connector is late.
+    pub(crate) fn request_probe(&self, connector: &ObjectKey) {
+        self.await_proof(connector);
+        (self.request_probe)(connector);
     }
 
-    /// Lets go of a connector that is gone.
-    pub(crate) fn forget(&self, connector: &ObjectKey) {
+    /// Drops the state of a deleted connector.
+    pub(crate) fn remove(&self, connector: &ObjectKey) {
         let mut known = self.lock();
         known.proven.remove(connector);
         known.awaited.remove(connector);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ProofTimes> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

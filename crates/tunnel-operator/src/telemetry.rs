@@ -1,4 +1,4 @@
-//! What the operator counts. Every metric name of it stands here, and nothing else touches a metric.
+//! Metrics of the operator. All metric names are defined here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,42 +17,42 @@ use tracing::{debug, info};
 
 use crate::evidence::ProbeResult;
 
-/// From a write to the patience of a person.
-const STAGES: [f64; 12] = [
+/// From one write to the patience of a user.
+const STAGE_BUCKETS: [f64; 12] = [
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 600.0,
 ];
 
-/// Every metric of the operator. Clones share them.
+/// The metrics of the operator. Clones share the state.
 #[derive(Clone, Debug, Default)]
-pub struct TunnelMetrics(Arc<Mutex<Ledger>>);
+pub struct TunnelMetrics(Arc<Mutex<TunnelCounters>>);
 
 #[derive(Debug, Default)]
-struct Ledger {
+struct TunnelCounters {
     /// Whether each tunnel is ready, and the reason.
     ready: BTreeMap<ObjectKey, (bool, String)>,
     /// How long each stage took, from the moment the spec was first seen.
     stages: BTreeMap<&'static str, Histogram>,
-    /// Rounds of proofs, by what came of them.
+    /// Rounds of proofs, by outcome.
     proofs: BTreeMap<&'static str, u64>,
-    /// The right to act: without it somebody else knows better.
+    /// Set while this replica leads. A standby exports nothing.
     fence: Option<Fence>,
 }
 
 impl TunnelMetrics {
-    /// A round of proofs ended.
-    pub(crate) fn proof(&self, key: &ObjectKey, evidence: &ProbeResult) {
+    /// Records the end of a round of proofs.
+    pub(crate) fn record_probe(&self, key: &ObjectKey, evidence: &ProbeResult) {
         let failed = evidence.tunnel.as_ref().err();
         let word = match failed {
             Some(failure) => failure.reason,
-            None if evidence.is_good() => "Proven",
+            None if evidence.is_success() => "Proven",
             None => "Incomplete",
         };
         *self.lock().proofs.entry(word).or_default() += 1;
-        debug!(tunnel = %key, outcome = word, "Asked every gateway for a proof");
+        debug!(tunnel = %key, outcome = word, "Probed tunnel through every gateway");
     }
 
-    /// A pass over a tunnel ended: what its timeline was and is, and whether it is ready.
-    pub(crate) fn seen(
+    /// Records the end of a pass: the old and new timeline, and whether the tunnel is ready.
+    pub(crate) fn record_pass(
         &self,
         key: &ObjectKey,
         lines: (Option<&TunnelTimeline>, &TunnelTimeline),
@@ -61,13 +61,13 @@ impl TunnelMetrics {
     ) {
         let mut ledger = self.lock();
         ledger.fence.get_or_insert_with(|| fence.clone());
-        for (stage, took) in reached(lines.0, lines.1) {
+        for (stage, took) in reached_stages(lines.0, lines.1) {
             let histogram = ledger.stages.entry(stage);
             histogram
-                .or_insert_with(|| Histogram::new(STAGES))
+                .or_insert_with(|| Histogram::new(STAGE_BUCKETS))
                 .observe(took);
             if stage == "proven" {
-                info!(tunnel = %key, seconds = took, "Proved a tunnel");
+                info!(tunnel = %key, seconds = took, "Tunnel proven");
             }
         }
         ledger
@@ -75,8 +75,8 @@ impl TunnelMetrics {
             .insert(key.clone(), (ready.0, ready.1.to_owned()));
     }
 
-    /// A tunnel is gone.
-    pub(crate) fn forget(&self, key: &ObjectKey) {
+    /// Drops the state of a deleted tunnel.
+    pub(crate) fn remove(&self, key: &ObjectKey) {
         self.lock().ready.remove(key);
     }
 
@@ -85,18 +85,18 @@ impl TunnelMetrics {
         registry.register_collector(Box::new(self.clone()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
+    fn lock(&self) -> MutexGuard<'_, TunnelCounters> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// When a stage was reached.
-type Reached = fn(&TunnelTimeline) -> Option<&MicroTime>;
+/// Reads the time at which a stage was reached.
+type StageTime = fn(&TunnelTimeline) -> Option<&MicroTime>;
 
-/// The stages that `new` has reached and `old` had not, with the seconds since the first.
-fn reached(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
+/// The stages that `new` has reached and `old` had not, with the seconds since the spec was first seen.
+fn reached_stages(old: Option<&TunnelTimeline>, new: &TunnelTimeline) -> Vec<(&'static str, f64)> {
     let old = old.filter(|old| old.generation == new.generation);
-    let stages: [(&str, Reached); 4] = [
+    let stages: [(&str, StageTime); 4] = [
         ("accepted", |line| line.accepted.as_ref()),
         ("children", |line| line.children_written.as_ref()),
         ("programmed", |line| line.programmed.as_ref()),
@@ -132,13 +132,13 @@ impl Collector for TunnelMetrics {
                 .encode_family(&labels)?
                 .encode_gauge(&i64::from(*ready))?;
         }
-        let help = "Seconds from a spec being first seen to each stage of its tunnel";
+        let help = "Seconds from the first sight of a spec to each stage of its tunnel";
         let name = "aplomb_tunnel_stage_seconds";
         let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (stage, histogram) in &ledger.stages {
             histogram.encode(shown.encode_family(&[("stage", *stage)])?)?;
         }
-        let help = "Rounds of proofs, by what came of them";
+        let help = "Rounds of proofs, by outcome";
         let mut shown =
             encoder.encode_descriptor("aplomb_tunnel_proofs", help, None, MetricType::Counter)?;
         for (outcome, count) in &ledger.proofs {

@@ -1,5 +1,5 @@
-//! TLS as the prover speaks it: any certificate that is valid for the hostname will do, since what is
-//! asked is whether the gateway shows the one it was given, not who signed it. No secret passes here.
+//! TLS of the prober. It accepts any certificate for the hostname, regardless of its issuer, because the
+//! probe checks which certificate the gateway serves. No secret is sent over this connection.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use tokio_rustls::client::TlsStream;
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandshakeError {
-    /// The listener broke it off.
+    /// The listener closed the connection.
     Broken,
     /// It has no certificate for the name.
     NoCertificate,
-    /// It showed one for other names.
+    /// It has a certificate for other names.
     WrongName,
 }
 
-/// How proofs speak TLS.
-pub(crate) fn config() -> Arc<ClientConfig> {
+/// The TLS configuration of the prober.
+pub(crate) fn client_config() -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .expect("the provider supports the default versions")
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(ByName(provider)))
+        .with_custom_certificate_verifier(Arc::new(MatchHostname(provider)))
         .with_no_client_auth();
     Arc::new(config)
 }
 
-/// Speaks TLS to a listener as `hostname`.
+/// Performs a TLS handshake with a listener for `hostname`.
 pub(crate) async fn handshake(
     config: &Arc<ClientConfig>,
     stream: TcpStream,
@@ -50,18 +50,18 @@ pub(crate) async fn handshake(
             .and_then(|it| it.downcast_ref::<rustls::Error>());
         match cause {
             Some(rustls::Error::InvalidCertificate(_)) => HandshakeError::WrongName,
-            // What a server says that knows no certificate for a name.
+            // The alert of a server without a certificate for the name.
             Some(rustls::Error::AlertReceived(_)) => HandshakeError::NoCertificate,
             _ => HandshakeError::Broken,
         }
     })
 }
 
-/// Checks that a certificate is one of the name, and that the server has its key.
+/// Checks that the certificate is valid for the name, and that the server has its key.
 #[derive(Debug)]
-struct ByName(Arc<CryptoProvider>);
+struct MatchHostname(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for ByName {
+impl ServerCertVerifier for MatchHostname {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

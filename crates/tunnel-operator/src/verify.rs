@@ -1,35 +1,35 @@
-//! Whether a proof is one: of this nonce, this tunnel as it is now, this Connector, this life of the agent,
-//! through this gateway, signed with the key that the Connector names. Pure.
+//! Verifies a proof: this nonce, the current state of this tunnel, this Connector, this agent session,
+//! through this gateway, signed with the Connector's key. Pure.
 
 use aplomb_api::wire::{OriginState, Proof, ProofStatement};
 use iroh_base::{PublicKey, Signature};
 
-/// Why a proof is none.
+/// Why a proof is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProofRejection {
-    /// It is about something else: an older nonce, another tunnel, generation, Connector or session.
+    /// It is about something else: an older nonce, or another tunnel, generation, Connector or session.
     OtherStatement,
-    /// It came through another gateway than the one that was asked.
+    /// It came through another gateway than the one that was probed.
     OtherGateway,
-    /// The key did not sign it.
+    /// The signature does not match the key.
     NotSigned,
 }
 
 impl ProofRejection {
-    /// For people.
+    /// The message for the condition.
     pub(crate) const fn message(self) -> &'static str {
         match self {
             Self::OtherStatement => {
-                "the answer is about another nonce, tunnel, generation, Connector or session"
+                "the proof is about another nonce, tunnel, generation, Connector or session"
             }
-            Self::OtherGateway => "the answer came through another gateway",
-            Self::NotSigned => "the answer is not signed with the connector's key",
+            Self::OtherGateway => "the proof came through another gateway",
+            Self::NotSigned => "the proof is not signed with the connector's key",
         }
     }
 }
 
-/// Checks `proof` as the answer to `asked`, and says what it says of the origin.
-pub(crate) fn verify(
+/// Checks `proof` against the statement in `asked`, and returns the origin state that it contains.
+pub(crate) fn verify_proof(
     proof: &Proof,
     asked: &ProofStatement,
     gateway: &str,
@@ -41,8 +41,8 @@ pub(crate) fn verify(
     if proof.gateway != gateway {
         return Err(ProofRejection::OtherGateway);
     }
-    let key = bytes::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
-    let signature = bytes::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
+    let key = decode_hex::<32>(key).and_then(|it| PublicKey::from_bytes(&it).ok());
+    let signature = decode_hex::<64>(&proof.signature).map(|it| Signature::from_bytes(&it));
     let (Some(key), Some(signature)) = (key, signature) else {
         return Err(ProofRejection::NotSigned);
     };
@@ -53,13 +53,13 @@ pub(crate) fn verify(
     }
 }
 
-/// Bytes as hex.
+/// Encodes bytes as hex.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Exactly `N` bytes from hex.
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
+/// Decodes exactly `N` bytes from hex.
+fn decode_hex<const N: usize>(hex: &str) -> Option<[u8; N]> {
     if hex.len() != 2 * N || !hex.is_ascii() {
         return None;
     }
@@ -100,7 +100,7 @@ mod tests {
         }
     }
 
-    fn keys() -> (SecretKey, String) {
+    fn new_keys() -> (SecretKey, String) {
         let key = SecretKey::from_bytes(&[7; 32]);
         let public = hex(key.public().as_bytes());
         (key, public)
@@ -108,15 +108,15 @@ mod tests {
 
     #[test]
     fn a_proof_of_what_was_asked_is_accepted() {
-        let (key, public) = keys();
+        let (key, public) = new_keys();
         let proof = signed(&key, &statement());
-        let origin = verify(&proof, &statement(), "gateway", &public);
+        let origin = verify_proof(&proof, &statement(), "gateway", &public);
         assert_eq!(origin, Ok(OriginState::Reachable));
     }
 
     #[test]
     fn a_replayed_or_moved_proof_is_refused() {
-        let (key, public) = keys();
+        let (key, public) = new_keys();
         let old = signed(&key, &statement());
         let others: [fn(&mut ProofStatement); 6] = [
             |it| it.nonce = "10".repeat(32),
@@ -129,23 +129,23 @@ mod tests {
         for change in others {
             let mut asked = statement();
             change(&mut asked);
-            let said = verify(&old, &asked, "gateway", &public);
+            let said = verify_proof(&old, &asked, "gateway", &public);
             assert_eq!(said, Err(ProofRejection::OtherStatement));
         }
-        let elsewhere = verify(&old, &statement(), "another", &public);
+        let elsewhere = verify_proof(&old, &statement(), "another", &public);
         assert_eq!(elsewhere, Err(ProofRejection::OtherGateway));
     }
 
     #[test]
     fn a_forged_proof_is_refused() {
-        let (_, public) = keys();
+        let (_, public) = new_keys();
         let forger = SecretKey::from_bytes(&[8; 32]);
         let forged = signed(&forger, &statement());
-        let said = verify(&forged, &statement(), "gateway", &public);
+        let said = verify_proof(&forged, &statement(), "gateway", &public);
         assert_eq!(said, Err(ProofRejection::NotSigned));
-        let mut altered = signed(&keys().0, &statement());
+        let mut altered = signed(&new_keys().0, &statement());
         altered.origin = OriginState::Unreachable;
-        let said = verify(&altered, &statement(), "gateway", &public);
+        let said = verify_proof(&altered, &statement(), "gateway", &public);
         assert_eq!(said, Err(ProofRejection::NotSigned));
     }
 }

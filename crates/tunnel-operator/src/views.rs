@@ -1,5 +1,5 @@
-//! What is read of the kinds that are watched and not written: a few fields each, so that nothing can
-//! come to depend on the rest.
+//! Views of the kinds that are watched but not written: only the fields that are used, so that nothing comes
+//! to depend on the others.
 
 use aplomb::{MetaRef, View, ViewMeta};
 use aplomb_api::tunnel::{ConnectionDetails, Connector, conditions};
@@ -39,17 +39,20 @@ impl View for ConnectorView {
 }
 
 impl ConnectorView {
-    /// Its `Online` condition, once it was judged.
-    pub(crate) fn online(&self) -> Option<(bool, String, String)> {
+    /// Its `Online` condition, if set.
+    pub(crate) fn online_condition(&self) -> Option<(bool, String, String)> {
         let mut all = self.status.conditions.iter();
         let online = all.find(|it| it.kind == conditions::ONLINE)?;
         let (reason, message) = (online.reason.clone(), online.message.clone());
         Some((online.status == "True", reason, message))
     }
 
-    /// What a tunnel reads of it.
-    pub(crate) fn read(&self) -> impl PartialEq + use<> {
-        (self.status.connection_details.clone(), self.online())
+    /// The fields that a tunnel reads.
+    pub(crate) fn tunnel_inputs(&self) -> impl PartialEq + use<> {
+        (
+            self.status.connection_details.clone(),
+            self.online_condition(),
+        )
     }
 }
 
@@ -58,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pulse::LeaseView;
+    use crate::heartbeat::LeaseView;
 
     #[test]
     fn a_list_or_map_that_is_null_is_empty_in_every_view() {
@@ -70,7 +73,7 @@ mod tests {
             "conditions": [{ "type": "Online" }] } });
         for (path, object) in aplomb::nulls::null_variants(&connector) {
             let read = aplomb::nulls::read::<ConnectorView>(&object);
-            // Details without a key are none.
+            // Connection details without a key are incomplete.
             let whole = path != "/status/connectionDetails/publicKey";
             assert!(read.is_ok() == whole, "{path}");
         }

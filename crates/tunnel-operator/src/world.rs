@@ -1,5 +1,4 @@
-//! The words that observing, deciding and acting share: what is known of one tunnel, and what to do
-//! next. Values only.
+//! Types shared by observing, deciding and acting: the state of one tunnel and its next step. Values only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,91 +16,92 @@ use tokio::time::Instant;
 
 use crate::evidence::ProbeResult;
 
-/// Everything that a decision about one tunnel rests on.
+/// The inputs of a decision about one tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     /// The tunnel.
     pub(crate) proxy: Arc<HttpProxy>,
-    /// The base domain of the platform's hostnames; none if the class that should name it is missing.
+    /// Base domain of the platform hostname; none if the class that should set it does not exist.
     pub(crate) domain: Option<String>,
-    /// The base domains of all classes, and the operator's own.
+    /// Base domains of all classes, and the operator's own.
     pub(crate) domains: BTreeSet<String>,
-    /// Hostnames of the spec whose first label the platform gives to another tunnel, under whatever domain.
-    pub(crate) given: BTreeSet<String>,
-    /// The networks that the class opens to backends without a connector; none if every backend has one.
+    /// Hostnames of the spec whose first label belongs to the platform hostname of another tunnel, under any
+    /// domain.
+    pub(crate) platform_hostnames: BTreeSet<String>,
+    /// The networks that the class permits for backends without a connector; empty if every backend has one.
     pub(crate) networks: Vec<String>,
-    /// Wall time when the pass began, for the timeline only.
-    pub(crate) began: Timestamp,
-    /// Wall time, for the timeline only.
+    /// Wall-clock time when the pass began, for the timeline only.
+    pub(crate) started_at: Timestamp,
+    /// Wall-clock time, for the timeline only.
     pub(crate) now: Timestamp,
-    /// The time that ages are measured on.
+    /// Monotonic time, for measuring ages.
     pub(crate) instant: Instant,
-    /// Who has claimed each hostname of the spec.
+    /// The claim on each hostname of the spec.
     pub(crate) claims: BTreeMap<String, ClaimState>,
-    /// The hostnames of the spec that a Gateway without an HTTPProxy has.
-    pub(crate) plain: BTreeMap<String, Plain>,
+    /// Hostnames of the spec that a Gateway without an HTTPProxy uses.
+    pub(crate) unowned_gateways: BTreeMap<String, UnownedGateway>,
     /// Claims of this tunnel on hostnames that the spec no longer names.
-    pub(crate) surplus: BTreeSet<String>,
-    /// The connectors that the spec names, where they exist.
+    pub(crate) surplus_claims: BTreeSet<String>,
+    /// The connectors that the spec names; `None` if one does not exist.
     pub(crate) connectors: BTreeMap<String, Option<ObservedConnector>>,
     /// The gateways that are alive.
     pub(crate) replicas: Vec<ObservedReplica>,
-    /// Whether the status of the children says anything of ours.
-    pub(crate) reported: bool,
-    /// Whether the watches this rests on are current.
+    /// Whether the children have a status from this controller.
+    pub(crate) child_status_reported: bool,
+    /// Whether the watches behind this are current.
     pub(crate) fresh: bool,
     /// What this pass has done so far.
     pub(crate) progress: Progress,
     /// The last proof, if one was tried.
-    pub(crate) evidence: Option<ProbeResult>,
+    pub(crate) probe_result: Option<ProbeResult>,
 }
 
 /// What one pass has done so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
-    /// The children, once they are as wanted.
+    /// The children, once they are up to date.
     pub(crate) written: Option<ChildrenState>,
-    /// Whether the children's status says what it should.
-    pub(crate) reported: bool,
-    /// How many proofs were tried.
-    pub(crate) proofs: u32,
-    /// Claims that others were first with, before the cache shows them.
-    pub(crate) rivals: BTreeMap<String, HostnameClaim>,
-    /// Claimants that the server knows although the cache does not.
-    pub(crate) alive: BTreeSet<String>,
-    /// Claims that were taken away.
+    /// Whether the status of the children is up to date.
+    pub(crate) child_status_reported: bool,
+    /// Rounds of proofs so far.
+    pub(crate) probes: u32,
+    /// Claims found when creating, before the cache has them.
+    pub(crate) other_claims: BTreeMap<String, HostnameClaim>,
+    /// Claimants that exist on the server although the cache does not have them.
+    pub(crate) known_claimants: BTreeSet<String>,
+    /// Claims that were deleted.
     pub(crate) unclaimed: BTreeSet<String>,
-    /// The stages as the last decision of this pass saw them.
+    /// The timeline at the last decision of this pass.
     pub(crate) timeline: Option<TunnelTimeline>,
-    /// Whether the tunnel turned out to be deleted.
-    pub(crate) gone: bool,
+    /// Whether a read has shown that the tunnel was deleted.
+    pub(crate) deleted: bool,
 }
 
-/// The children as they are now.
+/// The state of the children.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ChildrenState {
-    /// They are as wanted.
+    /// They are up to date.
     Children(Vec<AppliedChild>),
-    /// One is not ours to write.
+    /// An object with a child's name does not belong to this tunnel.
     Foreign(String),
 }
 
-/// A child as the server has it.
+/// A child as stored on the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AppliedChild {
-    /// Its kind, name, version and the digest of what was asked for.
+    /// Its kind, name and version, and the digest of the desired object.
     pub(crate) revision: ChildRevision,
     /// Whether this pass changed it.
     pub(crate) changed: bool,
 }
 
-/// Who has a hostname.
+/// Who has claimed a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimState {
-    /// Nobody.
+    /// Not claimed.
     Free,
-    /// This tunnel; with version and UID of the claim.
-    Ours(String, String),
+    /// This tunnel; version and UID of the claim.
+    Own(String, String),
     /// Another tunnel that exists.
     Taken {
         /// Its namespace.
@@ -109,22 +109,22 @@ pub(crate) enum ClaimState {
         /// Its name.
         name: String,
     },
-    /// One that is gone.
-    Void,
+    /// A tunnel that was deleted.
+    Orphaned,
 }
 
-/// A Gateway without an HTTPProxy that has a hostname.
+/// A Gateway without an HTTPProxy that uses a hostname.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Plain {
+pub(crate) struct UnownedGateway {
     /// Its namespace.
     pub(crate) namespace: String,
     /// Its name.
     pub(crate) name: String,
-    /// Whether it surely had the hostname before a claim of this tunnel was made.
-    pub(crate) first: bool,
+    /// Whether it certainly had the hostname before this tunnel's claim was made.
+    pub(crate) older: bool,
 }
 
-/// A connector, as far as a tunnel reads it.
+/// The parts of a connector that a tunnel reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObservedConnector {
     /// The UID of the object.
@@ -133,7 +133,7 @@ pub(crate) struct ObservedConnector {
     pub(crate) version: String,
     /// How its agent is reached, once it has registered.
     pub(crate) details: Option<ConnectionDetails>,
-    /// Its `Online` condition: whether it holds, its reason and message.
+    /// Its `Online` condition: status, reason and message.
     pub(crate) online: Option<(bool, String, String)>,
 }
 
@@ -142,75 +142,75 @@ pub(crate) struct ObservedConnector {
 pub(crate) struct ObservedReplica {
     /// Its name.
     pub(crate) name: String,
-    /// Where its public listener is.
+    /// Address of its public listener.
     pub(crate) listen: String,
-    /// Where its public TLS listener is.
+    /// Address of its public TLS listener.
     pub(crate) listen_tls: Option<String>,
     /// Its iroh endpoint id.
     pub(crate) endpoint_id: String,
-    /// What it has taken into account.
+    /// The versions it has acknowledged.
     pub(crate) applied: AppliedVersions,
-    /// The relays that it uses, if it says so.
+    /// The relays that it uses, if it reports them.
     pub(crate) relays: Option<Vec<RelayUrl>>,
     /// Why it does not serve this tunnel's route, if it does not.
     pub(crate) quarantined: Option<String>,
-    /// Whether it leaves out more routes of the namespace than it lists, so that it may serve this one or
-    /// not.
-    pub(crate) incomplete: bool,
+    /// Whether it omits more routes of the namespace than it can list, so that it may or may not serve this
+    /// one.
+    pub(crate) quarantine_list_incomplete: bool,
     /// Whether it has no session with a connector of this tunnel.
     pub(crate) lost: bool,
 }
 
-/// What to do, and what to say.
+/// The next step, and the status to write.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The next effect; none when everything is as it should be, or has to wait.
-    pub(crate) step: Option<Step>,
-    /// What the status says, conditions apart.
+    /// The next step; none if everything is up to date or has to wait.
+    pub(crate) step: Option<TunnelStep>,
+    /// The status, apart from conditions.
     pub(crate) status: HttpProxyStatus,
-    /// What the conditions say.
+    /// The conditions.
     pub(crate) conditions: Vec<Condition>,
-    /// What the status of the children says, if that is to change.
-    pub(crate) standing: Option<Standing>,
-    /// What people are told.
+    /// The status of the children, if it has to change.
+    pub(crate) child_conditions: Option<ChildConditions>,
+    /// The Events.
     pub(crate) notes: Vec<EventNote>,
-    /// When to look again although nothing changed.
-    pub(crate) again: Duration,
-    /// Whether gateways still have to acknowledge something.
+    /// When to reconcile again without a change.
+    pub(crate) requeue_after: Duration,
+    /// Whether gateways still have to acknowledge a revision.
     pub(crate) waiting: bool,
-    /// Why nothing will come of it until the spec changes.
+    /// Why the spec cannot be served until it changes.
     pub(crate) rejected: Option<(&'static str, String)>,
 }
 
-/// What the status of the children says.
+/// The status of the children.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
-    /// `Accepted`, of Gateway and HTTPRoute.
-    pub(crate) accepted: Said,
-    /// `Programmed`, of the Gateway.
-    pub(crate) programmed: Said,
-    /// `ResolvedRefs`, of the HTTPRoute.
-    pub(crate) resolved: Said,
+pub(crate) struct ChildConditions {
+    /// `Accepted` of Gateway and HTTPRoute.
+    pub(crate) accepted: ChildCondition,
+    /// `Programmed` of the Gateway.
+    pub(crate) programmed: ChildCondition,
+    /// `ResolvedRefs` of the HTTPRoute.
+    pub(crate) resolved: ChildCondition,
 }
 
-/// What one condition says.
+/// The content of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct ChildCondition {
     pub(crate) status: ConditionStatus,
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
-/// One effect.
+/// One side effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Take a hostname.
+pub(crate) enum TunnelStep {
+    /// Create the claim on a hostname.
     Claim(String),
-    /// Take away a claim: a void one, or one of ours that is no longer wanted.
+    /// Delete a claim: one whose claimant is gone, or one of ours that the spec does not need anymore.
     Unclaim(String),
-    /// Write the children, and take away those of removed rules.
+    /// Write the children, and delete those of removed rules.
     Write,
-    /// Say in the children's status whether they are served.
+    /// Report in the children's status whether they are served.
     Report,
     /// Prove the tunnel through every live gateway.
     Prove,

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb_apimachinery::clock::Clock;
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::auth::Decision;
 use crate::call::User;
-use crate::clock::Clock;
 
 /// Where audit events go. Cheap to clone; clones write to the same place.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl Record {
         let Ok(value) = serde_json::from_slice::<Value>(body) else {
             return;
         };
-        let text = |member: &str| crate::object::meta_str(&value, member).to_owned();
+        let text = |member: &str| aplomb_apimachinery::object::meta_str(&value, member).to_owned();
         let fill = |field: &mut String, member: &str| {
             if field.is_empty() {
                 *field = text(member);

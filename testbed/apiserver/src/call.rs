@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use aplomb_apimachinery::encoded_object::CachedObject;
+use aplomb_apimachinery::resource::{Part, Resource, View};
+use aplomb_apimachinery::status::ApiError;
 use bytes::Bytes;
 use futures::stream::BoxStream;
 use serde_json::Value;
 
 use crate::admission::Notes;
-use crate::cached::CachedObject;
-use crate::resource::{Part, Resource, View};
-use crate::status::ApiError;
 
 /// What a request wants done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

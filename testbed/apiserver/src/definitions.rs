@@ -7,18 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::GroupResource;
+use aplomb_structured_merge::Writer;
 use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::call::{Call, Verb};
-use crate::merge::Writer;
-use crate::object;
-use crate::resource::Resource;
 use crate::rest;
 use crate::schema::crd::{is_true_condition, lifecycle};
 use crate::schema::resources_of;
 use crate::server::ApiServer;
-use crate::status::GroupResource;
 use crate::store::Key;
 
 /// How long the server waits before it looks again whether the last instance is gone.
@@ -206,7 +206,10 @@ fn approval(crd: &Value) -> (&'static str, &'static str, String) {
             ("False", "MissingAnnotation", message)
         }
         stated if stated.starts_with("unapproved") => {
-            let message = format!("not approved: {}", crate::field::go_quote(stated));
+            let message = format!(
+                "not approved: {}",
+                aplomb_apimachinery::field::go_quote(stated)
+            );
             ("False", "UnapprovedAnnotation", message)
         }
         stated => (

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::kinds;
-use crate::merge::types::Convert;
-use crate::merge::{FieldManager, MergeError, Version, conflict};
-use crate::resource::{Part, Resource, Strategy};
-use crate::status::ApiError;
+use aplomb_apimachinery::resource::{Part, Resource, Strategy};
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds as kinds;
+use aplomb_structured_merge::types::Convert;
+use aplomb_structured_merge::{FieldManager, MergeError, Version, conflict};
 
 /// For one resource in all its versions: everything that shares a kind and a place in storage.
 #[must_use]
@@ -74,36 +74,35 @@ fn schema(resource: &Resource, custom: bool) -> &Value {
     component.unwrap_or_else(|| resource.strategy.openapi())
 }
 
-impl From<MergeError> for ApiError {
-    fn from(error: MergeError) -> Self {
-        match error {
-            MergeError::Conflicts(conflicts) => {
-                let causes: Vec<Value> = conflicts
-                    .iter()
-                    .map(conflict::Conflict::cause)
-                    .map(|cause| {
-                        json!({
-                            "reason": "FieldManagerConflict",
-                            "message": cause.message,
-                            "field": cause.field,
-                        })
+/// The answer to a merge that failed.
+pub(crate) fn refused(error: MergeError) -> ApiError {
+    match error {
+        MergeError::Conflicts(conflicts) => {
+            let causes: Vec<Value> = conflicts
+                .iter()
+                .map(conflict::Conflict::cause)
+                .map(|cause| {
+                    json!({
+                        "reason": "FieldManagerConflict",
+                        "message": cause.message,
+                        "field": cause.field,
                     })
-                    .collect();
-                Self::new(409, "Conflict", conflict::message(&conflicts))
-                    .with_detail("causes", causes.into())
-            }
-            MergeError::BadRequest(message) => Self::bad_request(message),
-            MergeError::Internal(message) => Self::new(500, "", message),
+                })
+                .collect();
+            ApiError::new(409, "Conflict", conflict::message(&conflicts))
+                .with_detail("causes", causes.into())
         }
+        MergeError::BadRequest(message) => ApiError::bad_request(message),
+        MergeError::Internal(message) => ApiError::new(500, "", message),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::merge::conflict::Conflict;
-    use crate::merge::managed::ManagerId;
-    use crate::merge::path::PathElement;
+    use aplomb_structured_merge::conflict::Conflict;
+    use aplomb_structured_merge::managed::ManagerId;
+    use aplomb_structured_merge::path::PathElement;
 
     fn conflict(manager: ManagerId, path: &str) -> Conflict {
         Conflict {
@@ -115,7 +114,7 @@ mod tests {
     #[test]
     fn one_conflict_is_told_in_one_line() {
         let conflicts = vec![conflict(ManagerId::applier("a", ""), "spec.replicas")];
-        let error = ApiError::from(MergeError::Conflicts(conflicts));
+        let error = refused(MergeError::Conflicts(conflicts));
         assert_eq!((error.code, error.reason), (409, "Conflict"));
         assert_eq!(
             error.message,
@@ -135,14 +134,14 @@ mod tests {
             conflict(ManagerId::updater("b", "v1", "status"), "status.z"),
         ];
         assert_eq!(
-            ApiError::from(MergeError::Conflicts(conflicts)).message,
+            refused(MergeError::Conflicts(conflicts)).message,
             "Apply failed with 3 conflicts: conflicts with \"a\":\n- .spec.y\nconflicts with \"b\" with subresource \"status\" using v1:\n- .status.x\n- .status.z"
         );
     }
 
     #[test]
     fn what_the_server_calls_internal_has_no_reason() {
-        let error = ApiError::from(MergeError::Internal("why".into()));
+        let error = refused(MergeError::Internal("why".into()));
         assert_eq!(
             (error.code, error.reason, error.message.as_str()),
             (500, "", "why")

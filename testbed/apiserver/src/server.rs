@@ -11,6 +11,10 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_structured_merge::FieldManager;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -18,12 +22,8 @@ use crate::admission::Registry;
 use crate::auth::jwt::Signer;
 use crate::breakage::{Breakage, Rule};
 use crate::call::{Call, Outcome};
-use crate::clock::Clock;
-use crate::merge::FieldManager;
 use crate::ownership;
-use crate::resource::Resource;
 use crate::rest;
-use crate::status::{ApiError, GroupResource};
 use crate::store::{Hook, Key, Secrets, Store};
 
 pub use builder::Builder;
@@ -376,7 +376,7 @@ impl ApiServer {
 
     /// Keeps quotas from being charged, or counted, by others until it is dropped. Taken before
     /// [`Self::writing`], never after.
-    pub(crate) fn charging(&self) -> MutexGuard<'_, ()> {
+    pub fn charging(&self) -> MutexGuard<'_, ()> {
         self.inner
             .charging
             .lock()
@@ -392,7 +392,7 @@ impl ApiServer {
 }
 
 /// The place of one object of a resource.
-pub(crate) fn key_of(resource: &GroupResource, namespace: Option<&str>, name: &str) -> Key {
+pub fn key_of(resource: &GroupResource, namespace: Option<&str>, name: &str) -> Key {
     Key {
         resource: resource.clone(),
         namespace: namespace.unwrap_or_default().into(),

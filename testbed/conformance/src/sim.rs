@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Result;
-use aplomb_apiserver::actors::{Actors, Running};
 use aplomb_apiserver::call::User;
 use aplomb_apiserver::http::{Handle, Identity, Service, admin, serve};
 use aplomb_apiserver::server::ApiServer;
+use aplomb_controllers::{Actors, Running};
 use futures::future::BoxFuture;
 use kube::Client;
 use tower::ServiceBuilder;

@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use aplomb_apiserver::faults::{Fault, Faults, Rule};
-use aplomb_apiserver::trace::Trace;
 use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_simulation::faults::{Fault, Faults, Rule};
+use aplomb_simulation::trace::Trace;
 use kube::Client;
 use serde_json::json;
 use tower::{Layer, service_fn};

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use aplomb_apiserver::call::Verb;
-use aplomb_apiserver::faults::{Fault, Faults, Match, Rule, Stale, StaleReads, WatchFault};
-use aplomb_apiserver::trace::Trace;
 use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_simulation::faults::{Fault, Faults, Match, Rule, Stale, StaleReads, WatchFault};
+use aplomb_simulation::trace::Trace;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchParams};

@@ -18,7 +18,7 @@ use crate::certs::Certs;
 use crate::credentials::{self, Tokens};
 use crate::etcd;
 use crate::options::{self, Options};
-use crate::process::Process;
+use crate::process::{Process, Sweeper};
 
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// A port found free can be taken by somebody else before the server binds it.
@@ -36,6 +36,7 @@ pub struct ControlPlane {
     certs: Certs,
     options: Options,
     tokens: Tokens,
+    _sweeper: Sweeper,
     dir: TempDir,
 }
 
@@ -70,6 +71,7 @@ impl ControlPlane {
             certs,
             options,
             tokens,
+            _sweeper: Sweeper::start(dir.path())?,
             dir,
         };
         plane.add_apiserver(&[]).await?;

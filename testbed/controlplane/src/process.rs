@@ -24,6 +24,35 @@ kill "$guard" 2>/dev/null
 exit "$code"
 "#;
 
+/// Removes "$1" when standard input ends; by then the programs that write there have been killed.
+const SWEEP: &str = r#"read -r _; sleep 1; rm -rf -- "$1""#;
+
+/// Removes a folder if this process ends without doing it: statics are not dropped at the end of a test program.
+#[derive(Debug)]
+pub(crate) struct Sweeper(Child);
+
+impl Sweeper {
+    pub(crate) fn start(folder: &Path) -> Result<Self> {
+        let shell = Command::new("/bin/sh")
+            .args(["-c", SWEEP, "sweep"])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("starting a shell")?;
+        Ok(Self(shell))
+    }
+}
+
+impl Drop for Sweeper {
+    fn drop(&mut self) {
+        // The folder is removed by the one that drops this.
+        let _ended = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
 /// A running program with its log.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -112,6 +141,18 @@ mod tests {
             !Path::new("/proc").join(&pid).exists(),
             "the program outlived its handle"
         );
+    }
+
+    #[test]
+    fn a_folder_is_removed_when_its_process_ends_without_doing_it() {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let folder = dir.path().join("left behind");
+        fs::create_dir(&folder).expect("a folder");
+        let mut sweeper = Sweeper::start(&folder).expect("sh starts");
+        // What the end of the process does.
+        drop(sweeper.0.stdin.take());
+        sweeper.0.wait().expect("it ends");
+        assert!(!folder.exists());
     }
 
     #[test]

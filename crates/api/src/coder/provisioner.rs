@@ -1,4 +1,4 @@
-//! Daemons that run the jobs of one organisation, with a key of their own.
+//! Daemons that run the jobs of one organization, with a key of their own.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{KeyRecord, RateLimited, RetiringKey, RotationStatus};
 use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{rules, shapes};
+use super::{schema, validation};
 use crate::duration::DurationString;
 
 /// Provisioner daemons of a Coder deployment, and the key they connect with.
@@ -69,65 +69,66 @@ use crate::duration::DurationString;
         json_path = ".status.phase",
         priority = 1
     ),
-    validation = rules::OBJECT_RESERVED,
-    validation = rules::KEY_SECRET_USUAL
+    validation = validation::OBJECT_RESERVED,
+    validation = validation::KEY_SECRET_USUAL
 )]
-#[x_kube(validation = rules::ONE_SERVER, validation = rules::KEY_SECRET)]
+#[x_kube(validation = validation::ONE_SERVER, validation = validation::KEY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderProvisionerSpec {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
+    #[schemars(schema_with = "schema::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
-    /// The server, named outright. Either this or `controlPlaneRef`.
+    /// The server, given directly. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    #[schemars(schema_with = "schema::given::<CoderServerRef>")]
     pub server: Option<CoderServerRef>,
-    /// The organisation whose jobs are run.
-    #[serde(default = "organization")]
-    #[schemars(schema_with = "shapes::organization")]
+    /// The organization whose jobs the daemons run.
+    #[serde(default = "default_organization_name")]
+    #[schemars(schema_with = "schema::organization")]
     pub organization_name: String,
     /// The key.
     #[serde(default)]
     pub key: KeySpec,
-    /// How many daemons.
-    #[serde(default = "one")]
+    /// The number of daemons.
+    #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// What jobs must ask for to be run here. Another set of tags needs another key.
+    /// The tags of the daemons. They take only jobs with matching tags. Changing tags makes a new key.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::tags")]
+    #[schemars(schema_with = "schema::tags")]
     pub tags: BTreeMap<String, String>,
-    /// The image of the daemons. Default: that of the CoderControlPlane.
+    /// The image of the daemons. Default: the image of the CoderControlPlane.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::image")]
+    #[schemars(schema_with = "schema::image")]
     pub image: Option<String>,
-    /// More arguments of `coder provisioner start`.
+    /// Additional arguments of `coder provisioner start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::provisioner_args")]
+    #[schemars(schema_with = "schema::provisioner_args")]
     pub extra_args: Vec<String>,
-    /// More environment of the daemons.
+    /// Additional environment variables of the daemons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::provisioner_env")]
+    #[schemars(schema_with = "schema::provisioner_env")]
     pub extra_env: Vec<EnvVar>,
-    /// What a daemon may use.
+    /// The resources of a daemon's container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::resources")]
+    #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Secrets to fetch the image with.
+    /// Secrets to pull the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::pull_secrets")]
+    #[schemars(schema_with = "schema::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
-    /// How long a daemon may finish its job when its pod is stopped.
-    #[serde(default = "ten_minutes")]
+    /// How long a daemon may take to finish its job when its pod is stopped.
+    #[serde(default = "default_termination_grace_period_seconds")]
     #[schemars(range(min = 0, max = 86_400))]
     pub termination_grace_period_seconds: i64,
-    /// Whether to ask the server not to count our calls, which only an owner's token may.
+    /// Whether to send the header that exempts the operator's calls from the server's rate limit. Works only
+    /// with an owner's token.
     #[serde(default)]
     pub bypass_rate_limit: bool,
-    /// How long a deletion waits for the server before the key is left behind and reported.
-    #[serde(default = "one_day")]
-    #[x_kube(validation = rules::DELETION_DEADLINE)]
+    /// How long a deletion waits for the server. After that the key is left on the server and reported.
+    #[serde(default = "default_deletion_deadline")]
+    #[x_kube(validation = validation::DELETION_DEADLINE)]
     pub deletion_deadline: DurationString,
 }
 
@@ -135,52 +136,52 @@ pub struct CoderProvisionerSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeySpec {
-    /// The name of the first key; later ones get a number. Default: the name of this object.
+    /// The name of the first key; later keys get a number. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::key_name")]
+    #[schemars(schema_with = "schema::key_name")]
     pub name: Option<String>,
-    /// The Secret that holds the key. Default: the name of this object and `-provisioner-key`.
+    /// The Secret that holds the key. Default: the name of this object followed by `-provisioner-key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub secret_name: Option<String>,
     /// The key in the Secret. Default: `key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::key_data")]
+    #[schemars(schema_with = "schema::key_data")]
     pub secret_key: Option<String>,
-    /// How old a key may become before it is replaced. Never, if not said.
+    /// Maximum age of a key. Unset: keys are not rotated by age.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<DurationString>")]
-    #[x_kube(validation = rules::ROTATE_AFTER)]
+    #[schemars(schema_with = "schema::given::<DurationString>")]
+    #[x_kube(validation = validation::ROTATE_AFTER)]
     pub rotate_after: Option<DurationString>,
 }
 
-fn organization() -> String {
+fn default_organization_name() -> String {
     "default".to_owned()
 }
 
-fn one() -> i32 {
+fn default_replicas() -> i32 {
     1
 }
 
-fn ten_minutes() -> i64 {
+fn default_termination_grace_period_seconds() -> i64 {
     600
 }
 
-fn one_day() -> DurationString {
-    DurationString::seconds(86_400)
+fn default_deletion_deadline() -> DurationString {
+    DurationString::from_secs(86_400)
 }
 
-/// What is known of a CoderProvisioner.
+/// The observed state of a CoderProvisioner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CoderProvisionerStatus {
     /// `Pending` or `Ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How many pods are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// How many daemons the server sees connected with keys of this object, at most as many as are wanted, and
-    /// how many are wanted, as `2/3`.
+    /// Daemons connected to the server with this object's keys (at most the number in the spec), and the
+    /// number in the spec, like `2/3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub daemons: Option<String>,
     /// The CoderControlPlane.
@@ -189,10 +190,10 @@ pub struct CoderProvisionerStatus {
     /// The server.
     #[serde(rename = "controlPlaneURL", skip_serializing_if = "Option::is_none")]
     pub control_plane_url: Option<String>,
-    /// The organisation's id.
+    /// The organization's id.
     #[serde(rename = "organizationID", skip_serializing_if = "Option::is_none")]
     pub organization_id: Option<String>,
-    /// The organisation's name.
+    /// The organization's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub organization_name: Option<String>,
     /// The id of the key in use.
@@ -201,34 +202,34 @@ pub struct CoderProvisionerStatus {
     /// The name of the key in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provisioner_key_name: Option<String>,
-    /// Of the tags of the key in use.
+    /// A hash of the tags of the key in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tags_hash: Option<String>,
-    /// Where the key is.
+    /// The Secret that holds the key.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::known_key")]
+    #[schemars(schema_with = "schema::known_key")]
     pub secret_ref: Option<SecretKeyRef>,
-    /// The key in use, with where it is and since when. The fields above repeat what people look for.
+    /// The key in use, its server and when it was created. The fields above repeat the main parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyRecord>,
-    /// The key that is about to be made: written before the server is asked.
+    /// The key about to be created, recorded before the request is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<KeyRecord>,
-    /// Keys that go once nobody uses them.
+    /// Keys to be deleted once no daemon uses them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retiring: Vec<RetiringKey>,
-    /// How rotations stand.
+    /// The state of key rotation.
     pub rotation: RotationStatus,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls because of its rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited: Option<RateLimited>,
-    /// Since when daemons are missing that should be connected.
+    /// Since when daemons that should be connected are missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disconnected_since: Option<Time>,
-    /// When pods that did not connect were last started again.
+    /// When pods that did not connect were last restarted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restarted: Option<Time>,
-    /// The generation of the spec this is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The conditions.

@@ -1,4 +1,4 @@
-//! A workspace proxy: traffic to workspaces takes it instead of the primary server.
+//! A workspace proxy: it relays traffic to workspaces in place of the primary server.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::{RateLimited, RotationStatus, ServerBinding};
 use super::shared::{CoderServerRef, ControlPlaneRef, SecretKeyRef};
-use super::{rules, shapes};
+use super::{schema, validation};
 use crate::duration::DurationString;
 
 /// A workspace proxy of a Coder deployment.
@@ -57,113 +57,114 @@ use crate::duration::DurationString;
         json_path = ".status.binding.serverURL",
         priority = 1
     ),
-    validation = rules::PROXY_OBJECT_NAME,
-    validation = rules::PROXY_SECRET_USUAL
+    validation = validation::PROXY_OBJECT_NAME,
+    validation = validation::PROXY_SECRET_USUAL
 )]
-#[x_kube(validation = rules::PROXY_EITHER, validation = rules::PROXY_TOGETHER)]
+#[x_kube(validation = validation::PROXY_EITHER, validation = validation::PROXY_TOGETHER)]
 #[serde(rename_all = "camelCase")]
 pub struct CoderWorkspaceProxySpec {
-    /// The image of the proxy. Default: that of the CoderControlPlane, if one is named.
+    /// The image of the proxy. Default: the image of the CoderControlPlane, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::image")]
+    #[schemars(schema_with = "schema::image")]
     pub image: Option<String>,
-    /// How many pods.
-    #[serde(default = "one")]
+    /// The number of pods.
+    #[serde(default = "default_replicas")]
     #[schemars(range(min = 0, max = 1000))]
     pub replicas: i32,
-    /// The Service before them.
+    /// The Service in front of the pods.
     #[serde(default)]
     pub service: ProxyServiceSpec,
-    /// The primary server, where the proxy was registered by somebody else; with
-    /// `proxySessionTokenSecretRef`. Either these or `bootstrap`.
+    /// The URL of the primary server, for a proxy that is already registered. Requires
+    /// `proxySessionTokenSecretRef`. Either these two or `bootstrap`.
     #[serde(
         rename = "primaryAccessURL",
         default,
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(schema_with = "shapes::url")]
+    #[schemars(schema_with = "schema::url")]
     pub primary_access_url: Option<String>,
-    /// The proxy's own token, where somebody else registered it.
+    /// The token of a proxy that is already registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<SecretKeyRef>")]
+    #[schemars(schema_with = "schema::given::<SecretKeyRef>")]
     pub proxy_session_token_secret_ref: Option<SecretKeyRef>,
-    /// Registers the proxy at a server.
+    /// Registers the proxy with a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ProxyBootstrap>")]
+    #[schemars(schema_with = "schema::given::<ProxyBootstrap>")]
     pub bootstrap: Option<ProxyBootstrap>,
-    /// Whether it relays connections only.
+    /// Whether the proxy only relays connections (DERP) and serves no workspace apps.
     #[serde(default)]
     pub derp_only: bool,
-    /// More arguments of `coder wsproxy server`.
+    /// Additional arguments of `coder wsproxy server`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::proxy_args")]
+    #[schemars(schema_with = "schema::proxy_args")]
     pub extra_args: Vec<String>,
-    /// More environment of the proxy.
+    /// Additional environment variables of the proxy.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::proxy_env")]
+    #[schemars(schema_with = "schema::proxy_env")]
     pub extra_env: Vec<EnvVar>,
-    /// What a pod may use.
+    /// The resources of a proxy's container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::resources")]
+    #[schemars(schema_with = "schema::resources")]
     pub resources: Option<ResourceRequirements>,
-    /// Secrets to fetch the image with.
+    /// Secrets to pull the image with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::pull_secrets")]
+    #[schemars(schema_with = "schema::pull_secrets")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 }
 
 /// How the proxy is registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::ONE_SERVER, validation = rules::PROXY_SECRET)]
+#[x_kube(validation = validation::ONE_SERVER, validation = validation::PROXY_SECRET)]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyBootstrap {
     /// The server, as a CoderControlPlane. Either this or `server`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<ControlPlaneRef>")]
+    #[schemars(schema_with = "schema::given::<ControlPlaneRef>")]
     pub control_plane_ref: Option<ControlPlaneRef>,
-    /// The server, named outright. Either this or `controlPlaneRef`.
+    /// The server, given directly. Either this or `controlPlaneRef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::given::<CoderServerRef>")]
+    #[schemars(schema_with = "schema::given::<CoderServerRef>")]
     pub server: Option<CoderServerRef>,
-    /// The proxy's name at the server. Default: the name of this object.
+    /// The proxy's name on the server. Default: the name of this object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::proxy_name")]
+    #[schemars(schema_with = "schema::proxy_name")]
     pub proxy_name: Option<String>,
-    /// What people see. Default: the proxy's name.
+    /// The name shown to users. Default: the proxy's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::display_name")]
+    #[schemars(schema_with = "schema::display_name")]
     pub display_name: Option<String>,
     /// The icon, as a path or URL. Default: `/emojis/1f310.png`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::icon")]
+    #[schemars(schema_with = "schema::icon")]
     pub icon: Option<String>,
-    /// The Secret that holds the proxy's token. Default: the name of this object and `-proxy-token`.
+    /// The Secret that holds the proxy's token. Default: the name of this object followed by `-proxy-token`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub generated_token_secret_name: Option<String>,
-    /// Whether to ask the server not to count our calls, which only an owner's token may.
+    /// Whether to send the header that exempts the operator's calls from the server's rate limit. Works only
+    /// with an owner's token.
     #[serde(default)]
     pub bypass_rate_limit: bool,
-    /// How long a deletion waits for the server before the proxy is left behind and reported.
-    #[serde(default = "one_day")]
-    #[x_kube(validation = rules::DELETION_DEADLINE)]
+    /// How long a deletion waits for the server. After that the proxy is left on the server and reported.
+    #[serde(default = "default_deletion_deadline")]
+    #[x_kube(validation = validation::DELETION_DEADLINE)]
     pub deletion_deadline: DurationString,
 }
 
-/// The Service before the pods.
+/// The Service in front of the pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProxyServiceSpec {
     /// `ClusterIP`, `NodePort` or `LoadBalancer`.
     #[serde(rename = "type")]
-    #[schemars(schema_with = "shapes::service_type")]
+    #[schemars(schema_with = "schema::service_type")]
     pub type_: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
     /// Annotations of the Service.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::annotations")]
+    #[schemars(schema_with = "schema::annotations")]
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -177,53 +178,53 @@ impl Default for ProxyServiceSpec {
     }
 }
 
-fn one() -> i32 {
+fn default_replicas() -> i32 {
     1
 }
 
-fn one_day() -> DurationString {
-    DurationString::seconds(86_400)
+fn default_deletion_deadline() -> DurationString {
+    DurationString::from_secs(86_400)
 }
 
-/// What is known of a CoderWorkspaceProxy.
+/// The observed state of a CoderWorkspaceProxy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CoderWorkspaceProxyStatus {
     /// `Pending` or `Ready`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// How many pods are ready.
+    /// The number of ready pods.
     pub ready_replicas: i32,
-    /// Whether the server knows it.
+    /// Whether the proxy is registered with the server.
     pub registered: bool,
-    /// The proxy's name at the server.
+    /// The proxy's name on the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy_name: Option<String>,
-    /// The proxy's id at the server.
+    /// The proxy's id on the server.
     #[serde(rename = "proxyID", skip_serializing_if = "Option::is_none")]
     pub proxy_id: Option<String>,
-    /// What the server was last told of its looks: name, display name and icon, hashed.
+    /// A hash of the name, display name and icon last sent to the server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub described: Option<String>,
-    /// The name that is about to be registered: written before the server is asked.
+    /// The registration about to be made, recorded before the request is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingProxy>,
-    /// Where it is registered.
+    /// The server where the proxy is registered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub binding: Option<ServerBinding>,
-    /// Registrations that are to be taken back: of an earlier server or name.
+    /// Registrations to be deleted: those with an earlier server or name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retiring: Vec<RetiringProxy>,
-    /// Where the token is.
+    /// The Secret that holds the token.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::known_key")]
+    #[schemars(schema_with = "schema::known_key")]
     pub proxy_token_secret_ref: Option<SecretKeyRef>,
-    /// How rotations stand.
+    /// The state of token rotation.
     pub rotation: RotationStatus,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls because of its rate limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_limited: Option<RateLimited>,
-    /// The generation of the spec this is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The conditions.
@@ -235,19 +236,19 @@ pub struct CoderWorkspaceProxyStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// A registration that is about to be made.
+/// A registration about to be made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingProxy {
     /// The name.
     pub name: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Time,
-    /// Where.
+    /// The server.
     pub binding: ServerBinding,
 }
 
-/// A registration that is to be taken back.
+/// A registration to be deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetiringProxy {
@@ -255,8 +256,8 @@ pub struct RetiringProxy {
     pub id: String,
     /// The name.
     pub name: String,
-    /// Since when.
+    /// When it was replaced.
     pub retired: Time,
-    /// Where.
+    /// The server.
     pub binding: ServerBinding,
 }

@@ -1,103 +1,103 @@
-//! What is written down before and after each effect on the server, so that a crash loses nothing. Times
-//! are the moments of events, never of the last look.
+//! Records written before and after each change on the server, so that a crash loses nothing. Times are
+//! those of events, not of the last check, so an unchanged state gives an unchanged status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::shapes;
+use super::schema;
 use super::shared::SecretKeyRef;
 
-/// Which server something is on, and which token is sent there.
+/// A server, and the token used to authenticate to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerBinding {
     /// The server.
     #[serde(rename = "serverURL")]
     pub server_url: String,
-    /// The CoderControlPlane that named both the server and the token. Without one the Secret must name
+    /// The CoderControlPlane that named both the server and the token. If unset, the Secret must name
     /// the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane: Option<String>,
-    /// The authorities that its certificate may be signed by, as PEM.
+    /// The certificate authorities trusted for the server's certificate, as PEM.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_bundle: Option<String>,
-    /// Where the token was read.
-    #[schemars(schema_with = "shapes::known_key")]
+    /// The Secret the token was read from.
+    #[schemars(schema_with = "schema::known_key")]
     pub token_secret_ref: SecretKeyRef,
-    /// What tells that token from others without being one: a token of another fingerprint was not
-    /// meant for this server.
+    /// A digest that identifies the token. A token with another fingerprint is not sent to this
+    /// server.
     pub token_fingerprint: String,
 }
 
-/// A key that is about to be made, or that is in use.
+/// A key that is in use or about to be created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRecord {
-    /// Its name at the server.
+    /// Its name on the server.
     pub name: String,
-    /// Its id, once the server has told.
+    /// Its id, once the server has returned it.
     #[serde(rename = "id", default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The organisation's id.
+    /// The organization's id.
     #[serde(rename = "organizationID")]
     pub organization_id: String,
-    /// The organisation's name, as the spec had it.
+    /// The organization's name, as in the spec.
     pub organization_name: String,
-    /// Of the tags it was made with: they cannot be changed.
+    /// A hash of the tags it was created with. Tags of a key cannot be changed.
     pub tags_hash: String,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Time,
-    /// Where it is.
+    /// The server.
     pub binding: ServerBinding,
 }
 
-/// A key that is to be deleted once nobody uses it.
+/// A key to be deleted once no daemon uses it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetiringKey {
     /// The key.
     #[serde(flatten)]
     pub key: KeyRecord,
-    /// Since when it is being replaced.
+    /// When its replacement began.
     pub retired: Time,
-    /// Since when its successor has every daemon that is wanted.
+    /// When all daemons were connected with the next key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaced: Option<Time>,
-    /// Whether a daemon may hold it. One whose plaintext nobody ever had goes at once.
+    /// Whether a daemon may hold it. A key whose plaintext was never stored is deleted at once.
     #[serde(default)]
     pub used: bool,
 }
 
-/// How rotations stand.
+/// The state of rotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RotationStatus {
-    /// How many names were used after the first.
+    /// The number of key names used after the first.
     #[schemars(extend("format" = "int32"))]
     pub sequence: u32,
-    /// The value of the annotation `coder.aplomb.dev/rotate` that the pending key was written down for.
+    /// The value of the annotation `coder.aplomb.dev/rotate` that the pending key was recorded for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// The value of that annotation that was last carried out.
+    /// The last value of that annotation that was carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub honoured: Option<String>,
-    /// Why the last one happened.
+    /// The reason of the last rotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When its new key was in the Secret.
+    /// When the new key was written to the Secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<Time>,
 }
 
-/// The server refuses for its rate limit. Written once, when it begins.
+/// The server rejects calls because of its rate limit. Recorded once, when it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimited {
     /// Since when.
     pub since: Time,
-    /// Which call it refused.
+    /// The call that was rejected.
     pub endpoint: String,
-    /// Nothing is sent before this, by whatever process.
+    /// Earliest time for the next call, in any process.
     pub not_before: Time,
 }

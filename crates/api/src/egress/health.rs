@@ -1,4 +1,4 @@
-//! How the health of a gateway is asked for.
+//! Spec fields for the health of a gateway node.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::duration::DurationString;
 
-/// How a gateway is found to be healthy.
+/// How the health of a gateway is checked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HealthSpec {
-    /// What counts.
+    /// The signal that decides.
     #[serde(default)]
     pub signal: HealthSignal,
-    /// How it is probed, where that counts.
+    /// The TCP probe, for the signal `Probe`.
     #[serde(default)]
     pub probe: ProbeSpec,
 }
 
-/// What counts for health.
+/// The signal that decides about health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthSignal {
@@ -36,24 +36,24 @@ pub enum HealthSignal {
     )
 )]
 pub struct ProbeSpec {
-    /// The port; by default the metrics port of Cilium's agent.
-    #[serde(default = "port")]
+    /// The port. Default: the metrics port of Cilium's agent.
+    #[serde(default = "default_port")]
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
     pub port: u16,
-    /// How often.
-    #[serde(default = "interval")]
+    /// How often to probe.
+    #[serde(default = "default_interval")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
         "probe at most once a second: write 1s or more"
     ))]
     pub interval: DurationString,
-    /// How long one may take.
-    #[serde(default = "timeout")]
+    /// How long a probe may take.
+    #[serde(default = "default_timeout")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('50ms')").message(
-        "give a probe at least 50ms"
+        "a probe needs at least 50ms: write 50ms or more"
     ))]
     pub timeout: DurationString,
-    /// How many in a row must fail. When this is set and `graces.unhealthy` is not, they are the
-    /// whole grace; when both are set, both must be over.
+    /// Consecutive failures before the gateway counts as unhealthy. If only this is set, they replace the
+    /// grace; if `graces.unhealthy` is set too, both must have passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000), extend("format" = "int32"))]
     pub failures: Option<u32>,
@@ -62,26 +62,26 @@ pub struct ProbeSpec {
 impl Default for ProbeSpec {
     fn default() -> Self {
         Self {
-            port: port(),
-            interval: interval(),
-            timeout: timeout(),
+            port: default_port(),
+            interval: default_interval(),
+            timeout: default_timeout(),
             failures: None,
         }
     }
 }
 
-/// How long a gateway may be in trouble before it is replaced.
+/// How long a failing gateway is kept before it is replaced.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GraceSpec {
-    /// How long it may be unhealthy. Default: 90s, or none where `health.probe.failures` is set.
+    /// How long it may be unhealthy. Default: 90s, or none if `health.probe.failures` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unhealthy: Option<DurationString>,
     /// How long it may be unprepared.
-    #[serde(default = "unprepared")]
+    #[serde(default = "default_unprepared")]
     pub unprepared: DurationString,
-    /// Whether a new leader goes on with a grace where the old one was, instead of starting it anew.
-    #[serde(default = "yes")]
+    /// Whether a new leader continues a running grace period instead of restarting it.
+    #[serde(default = "default_survive_restart")]
     pub survive_restart: bool,
 }
 
@@ -89,28 +89,28 @@ impl Default for GraceSpec {
     fn default() -> Self {
         Self {
             unhealthy: None,
-            unprepared: unprepared(),
-            survive_restart: yes(),
+            unprepared: default_unprepared(),
+            survive_restart: default_survive_restart(),
         }
     }
 }
 
-fn port() -> u16 {
+fn default_port() -> u16 {
     9962
 }
 
-fn interval() -> DurationString {
-    DurationString::seconds(10)
+fn default_interval() -> DurationString {
+    DurationString::from_secs(10)
 }
 
-fn timeout() -> DurationString {
-    DurationString::seconds(2)
+fn default_timeout() -> DurationString {
+    DurationString::from_secs(2)
 }
 
-fn unprepared() -> DurationString {
-    DurationString::seconds(300)
+fn default_unprepared() -> DurationString {
+    DurationString::from_secs(300)
 }
 
-fn yes() -> bool {
+fn default_survive_restart() -> bool {
     true
 }

@@ -1,4 +1,4 @@
-//! What a person asks for.
+//! The spec of a `StableEgress`.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::health::{GraceSpec, HealthSpec};
-use super::shapes;
+use super::schema;
 use super::status::StableEgressStatus;
 use crate::duration::DurationString;
 
-/// What the names of objects look like.
-const DNS: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
+/// The syntax of object names.
+const DNS_SUBDOMAIN_PATTERN: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
 
 /// A floating IP that follows a healthy node.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
@@ -72,8 +72,8 @@ const DNS: &str = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$";
         "!has(self.candidates) || !has(self.candidates.matchLabels) || !has(self.gatewayLabels) \
          || !self.gatewayLabels.exists(key, key in self.candidates.matchLabels)"
     ).message(
-        "gatewayLabels and candidates.matchLabels share a key, so that a node would stop being a \
-         candidate when it stops being the gateway: use another key"
+        "gatewayLabels and candidates.matchLabels share a key, so a node that stops being the \
+         gateway would also stop being a candidate: use another key"
     )
 )]
 #[serde(rename_all = "camelCase")]
@@ -81,32 +81,32 @@ pub struct StableEgressSpec {
     /// The floating IP, by name or by id.
     #[serde(rename = "floatingIP")]
     pub floating_ip: FloatingIpRef,
-    /// The Secret with the API token, in the operator's namespace. Without it the operator's own
-    /// token file is used.
+    /// The Secret with the API token, in the operator's namespace. If unset, the operator's own token
+    /// file is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_secret_ref: Option<TokenSecretRef>,
     /// Which nodes may hold the floating IP. Default: those with the label
     /// `egress.aplomb.dev/candidate` and this object's name as its value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::selector")]
+    #[schemars(schema_with = "schema::selector")]
     pub candidates: Option<LabelSelector>,
-    /// The labels that the gateway carries, and no other node. Default: `egress.aplomb.dev/gateway`
+    /// The labels of the gateway node; no other node has them. Default: `egress.aplomb.dev/gateway`
     /// with this object's name as its value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "shapes::labels")]
+    #[schemars(schema_with = "schema::labels")]
     pub gateway_labels: BTreeMap<String, String>,
-    /// How a gateway is found to be healthy.
+    /// How the health of a gateway is checked.
     #[serde(default)]
     pub health: HealthSpec,
-    /// How long a gateway may be in trouble before it is replaced.
+    /// How long a failing gateway is kept before it is replaced.
     #[serde(default)]
     pub graces: GraceSpec,
-    /// The networks that the floating IP must be in, as CIDRs. Without any, every address is allowed.
+    /// The networks that the floating IP must be in, as CIDRs. If empty, every address is allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::networks")]
+    #[schemars(schema_with = "schema::networks")]
     pub allowlist: Vec<String>,
-    /// How often the provider is asked although nothing changed. More rarely when its budget is low.
-    #[serde(default = "resync")]
+    /// How often the provider is read when nothing changed. Less often when its rate limit runs low.
+    #[serde(default = "default_resync")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('5s')").message(
         "the provider's rate limit is shared: write 5s or more"
     ))]
@@ -114,26 +114,26 @@ pub struct StableEgressSpec {
     /// Freezes automation; the annotation `egress.aplomb.dev/hold` does the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldSpec>,
-    /// The node to prefer while it can serve.
+    /// The preferred node, used while it can serve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<PinSpec>,
-    /// How long the floating IP stays on a node at least before it is moved without need.
-    #[serde(default = "dwell")]
+    /// Minimum time on a node before the floating IP is moved without need.
+    #[serde(default = "default_dwell")]
     pub dwell: DurationString,
-    /// How often an hour it may be moved away from a node that is in trouble but not dead.
-    #[serde(default = "moves")]
+    /// Maximum number of moves per hour away from a node that is failing but not dead.
+    #[serde(default = "default_max_moves_per_hour")]
     #[schemars(range(min = 1, max = 3600), extend("format" = "int32"))]
     pub max_moves_per_hour: u32,
-    /// How long a move that somebody else made to a server outside the candidates is left alone.
-    #[serde(default = "respect")]
+    /// How long the floating IP is left on a server outside the candidates after another party moved it there.
+    #[serde(default = "default_respect_foreign_moves")]
     pub respect_foreign_moves: DurationString,
-    /// How long a move may take before it is an Event and a metric.
-    #[serde(default = "deadline")]
+    /// How long a move may take. A longer move is reported as an Event and in a metric.
+    #[serde(default = "default_deadline")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1s')").message(
-        "no move is that fast: write 1s or more"
+        "a move takes at least 1s: write 1s or more"
     ))]
     pub move_deadline: DurationString,
-    /// A node counts as prepared when a pod of these is Ready on it. Without it every node does.
+    /// A node counts as prepared when one of these pods is Ready on it. If unset, every node is prepared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedSpec>,
 }
@@ -142,7 +142,7 @@ pub struct StableEgressSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
     validation = Rule::new("has(self.name) != has(self.id)").message(
-        "name the floating IP by exactly one of name and id"
+        "identify the floating IP by exactly one of name and id"
     )
 )]
 pub struct FloatingIpRef {
@@ -160,10 +160,10 @@ pub struct FloatingIpRef {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenSecretRef {
     /// The Secret's name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN_PATTERN))]
     pub name: String,
     /// The key in it.
-    #[serde(default = "key")]
+    #[serde(default = "default_key")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
     pub key: String,
 }
@@ -171,30 +171,30 @@ pub struct TokenSecretRef {
 /// Freezes automation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HoldSpec {
-    /// Until when; for ever if not said.
+    /// When the hold ends. If unset, it has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// Why, for others to read.
+    /// The reason, for other users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub reason: Option<String>,
 }
 
-/// The node to prefer while it can serve.
+/// The preferred node, used while it can serve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PinSpec {
     /// Its name.
-    #[schemars(length(min = 1, max = 253), regex(pattern = DNS))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN_PATTERN))]
     pub node: String,
-    /// Until when; for ever if not said.
+    /// When the preference ends. If unset, it has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 }
 
-/// Which pods prepare a node.
+/// The pods that prepare a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreparedSpec {
-    /// Their namespace; by default the operator's.
+    /// Their namespace. Default: the operator's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 63),
@@ -202,30 +202,30 @@ pub struct PreparedSpec {
     )]
     pub namespace: Option<String>,
     /// Their labels.
-    #[schemars(schema_with = "shapes::selector")]
+    #[schemars(schema_with = "schema::selector")]
     pub selector: LabelSelector,
 }
 
-fn resync() -> DurationString {
-    DurationString::seconds(30)
+fn default_resync() -> DurationString {
+    DurationString::from_secs(30)
 }
 
-fn dwell() -> DurationString {
-    DurationString::seconds(60)
+fn default_dwell() -> DurationString {
+    DurationString::from_secs(60)
 }
 
-fn moves() -> u32 {
+fn default_max_moves_per_hour() -> u32 {
     6
 }
 
-fn respect() -> DurationString {
-    DurationString::seconds(300)
+fn default_respect_foreign_moves() -> DurationString {
+    DurationString::from_secs(300)
 }
 
-fn deadline() -> DurationString {
-    DurationString::seconds(60)
+fn default_deadline() -> DurationString {
+    DurationString::from_secs(60)
 }
 
-fn key() -> String {
+fn default_key() -> String {
     "token".to_owned()
 }

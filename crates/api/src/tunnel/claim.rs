@@ -1,9 +1,9 @@
-//! Whose a hostname is. Its name is the hostname, so that two claims cannot both be made.
+//! The claim on a hostname. Its name is the hostname, so that only one claim per hostname can exist.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-use super::{rules, shapes};
+use super::{schema, validation};
 
 /// The claim of one HTTPProxy on the hostname it is named after. The operator writes it.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -30,10 +30,10 @@ use super::{rules, shapes};
         json_path = ".metadata.creationTimestamp"
     )
 )]
-#[x_kube(validation = rules::CLAIM_STAYS)]
+#[x_kube(validation = validation::CLAIM_STAYS)]
 #[serde(rename_all = "camelCase")]
 pub struct HostnameClaimSpec {
-    /// Whose it is.
+    /// The claimant.
     pub claimant: Claimant,
 }
 
@@ -42,12 +42,12 @@ pub struct HostnameClaimSpec {
 #[serde(rename_all = "camelCase")]
 pub struct Claimant {
     /// Its namespace.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub namespace: String,
     /// Its name.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub name: String,
-    /// Which of that name: a claim whose UID is gone is void.
+    /// Its UID. A claim is void once the object with this UID is gone.
     #[schemars(length(min = 1, max = 64))]
     pub uid: String,
 }

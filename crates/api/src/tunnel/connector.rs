@@ -1,12 +1,12 @@
-//! An agent, as the cluster knows it.
+//! An agent, as recorded in the cluster.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::CLASS;
-use super::{rules, shapes};
+use super::constants::CLASS;
+use super::{schema, validation};
 
 /// An agent that dials local services for tunnels.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
@@ -52,29 +52,29 @@ use super::{rules, shapes};
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
     ),
-    validation = rules::CONNECTOR_NAME
+    validation = validation::CONNECTOR_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectorSpec {
-    /// The class: which relays it uses, which gateways it accepts.
-    #[serde(default = "class")]
-    #[schemars(schema_with = "shapes::name")]
+    /// The class. It sets the relays that the agent uses and the gateways that it accepts.
+    #[serde(default = "default_connector_class_name")]
+    #[schemars(schema_with = "schema::name")]
     pub connector_class_name: String,
-    /// How long without a heartbeat until it is offline.
-    #[serde(default = "lease")]
+    /// How long after its last heartbeat the agent counts as offline.
+    #[serde(default = "default_lease_duration_seconds")]
     #[schemars(range(min = 3, max = 3600))]
     pub lease_duration_seconds: i32,
 }
 
-fn class() -> String {
+fn default_connector_class_name() -> String {
     CLASS.to_owned()
 }
 
-fn lease() -> i32 {
+fn default_lease_duration_seconds() -> i32 {
     30
 }
 
-/// What is known of a Connector. The agent writes `connectionDetails`, the operator all else.
+/// The observed state of a Connector. The agent writes `connectionDetails`, the operator everything else.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectorStatus {
@@ -84,19 +84,19 @@ pub struct ConnectorStatus {
     /// The Lease that its heartbeats renew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ref: Option<LeaseRef>,
-    /// The gateways it may accept, by their iroh endpoint id in hex, sorted.
+    /// The gateways it may accept, by iroh endpoint id in hex, sorted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateways: Option<Vec<String>>,
-    /// The relays it shall use.
+    /// The relays it should use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relays: Option<Vec<String>>,
-    /// When it was last heard of before the last change of `Online`.
+    /// The time of its last heartbeat before the last change of `Online`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen: Option<Time>,
     /// Since when it is offline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_since: Option<Time>,
-    /// The generation of the spec this is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The conditions.
@@ -108,20 +108,20 @@ pub struct ConnectorStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// How an agent is reached, as it says itself.
+/// How an agent is reached, as the agent reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionDetails {
     /// Its key and addresses.
     pub public_key: PublicKey,
-    /// A random word for one life of the agent: proofs are bound to it.
+    /// A random string that identifies one run of the agent. Proofs are bound to it.
     #[schemars(length(min = 1, max = 64))]
     pub session: String,
     /// The agent's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub agent_version: Option<String>,
-    /// The machine it runs on.
+    /// The device it runs on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub device: Option<String>,
@@ -132,13 +132,13 @@ pub struct ConnectionDetails {
 #[serde(rename_all = "camelCase")]
 pub struct PublicKey {
     /// The endpoint id: 32 bytes in hex.
-    #[schemars(schema_with = "shapes::endpoint_id")]
+    #[schemars(schema_with = "schema::endpoint_id")]
     pub id: String,
-    /// The relay it is reached through, if it uses one.
+    /// The relay it can be reached through, if it uses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub home_relay: Option<String>,
-    /// Where it is reached directly, sorted.
+    /// The addresses where it can be reached directly, sorted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub addresses: Vec<EndpointAddress>,
@@ -150,7 +150,7 @@ pub struct PublicKey {
 )]
 pub struct EndpointAddress {
     /// The IP address.
-    #[schemars(schema_with = "shapes::ip")]
+    #[schemars(schema_with = "schema::ip")]
     pub address: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
@@ -163,8 +163,8 @@ pub struct EndpointAddress {
 pub struct LeaseRef {
     /// Its name, in the namespace of the Connector.
     pub name: String,
-    /// The heartbeat it had at the last change of `Online`. A Lease that has it still when an operator
-    /// starts was not renewed since.
+    /// The renew time it had at the last change of `Online`. If it is unchanged when an operator
+    /// starts, the Lease was not renewed since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<MicroTime>,
 }

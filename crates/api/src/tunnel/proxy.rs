@@ -1,12 +1,12 @@
-//! What a person asks for: hostnames, and where their requests go.
+//! The spec of a tunnel: hostnames, and where their requests go.
 
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::constants::CLASS;
 use super::route::{RouteFilter, RouteMatch};
 use super::status::HttpProxyStatus;
-use super::words::CLASS;
-use super::{rules, shapes};
+use super::{schema, validation};
 use crate::duration::DurationString;
 
 /// A tunnel: public hostnames whose requests go to a local service behind a connector.
@@ -45,37 +45,37 @@ use crate::duration::DurationString;
         type_ = "date",
         json_path = ".metadata.creationTimestamp"
     ),
-    validation = rules::PROXY_NAME
+    validation = validation::PROXY_NAME
 )]
 #[serde(rename_all = "camelCase")]
 pub struct HttpProxySpec {
-    /// The class whose base domain the platform's hostname is under.
-    #[serde(default = "class")]
-    #[schemars(schema_with = "shapes::name")]
+    /// The class. Its base domain is the domain of the platform's hostname.
+    #[serde(default = "default_connector_class_name")]
+    #[schemars(schema_with = "schema::name")]
     pub connector_class_name: String,
-    /// Hostnames of one's own, beside the one the platform gives.
+    /// Custom hostnames, in addition to the one the platform assigns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::hostnames")]
+    #[schemars(schema_with = "schema::hostnames")]
     pub hostnames: Vec<String>,
-    /// Where requests go. The Gateway API's precedence decides between rules.
+    /// Where requests go. Precedence between rules is that of the Gateway API.
     #[schemars(length(min = 1, max = 16))]
-    #[x_kube(validation = rules::RULES_NAMES, validation = rules::RULES_MATCHES)]
+    #[x_kube(validation = validation::RULES_NAMES, validation = validation::RULES_MATCHES)]
     pub rules: Vec<ProxyRule>,
     /// The certificate of the hostnames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<ListenerTls>,
-    /// How often the tunnel is proven although nothing changed.
-    #[serde(default = "proof")]
-    #[x_kube(validation = rules::PROOF_INTERVAL)]
+    /// How often the tunnel is proven when nothing changed.
+    #[serde(default = "default_proof_interval")]
+    #[x_kube(validation = validation::PROOF_INTERVAL)]
     pub proof_interval: DurationString,
 }
 
-fn class() -> String {
+fn default_connector_class_name() -> String {
     CLASS.to_owned()
 }
 
-fn proof() -> DurationString {
-    DurationString::seconds(10)
+fn default_proof_interval() -> DurationString {
+    DurationString::from_secs(10)
 }
 
 /// The certificate of the public hostnames.
@@ -83,58 +83,58 @@ fn proof() -> DurationString {
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
     /// A Secret of type kubernetes.io/tls in the namespace of the HTTPProxy.
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub secret_name: String,
 }
 
-/// Some requests, and where they go.
+/// Matches for requests, and where the matching requests go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::RULE_BACKEND,
-    validation = rules::RULE_REDIRECT,
-    validation = rules::RULE_PREFIX,
-    validation = rules::RULE_BACKEND_PREFIX
+    validation = validation::RULE_BACKEND,
+    validation = validation::RULE_REDIRECT,
+    validation = validation::RULE_PREFIX,
+    validation = validation::RULE_BACKEND_PREFIX
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ProxyRule {
-    /// A name, for people.
+    /// A name, for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub name: Option<String>,
-    /// Which requests: any of these. Without any, all.
+    /// The requests that match, by any of these. If empty, all requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub matches: Vec<RouteMatch>,
-    /// What is done to them: each type of filter at most once.
+    /// Filters for the requests, each type at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
-    #[x_kube(validation = rules::FILTERS_EITHER, validation = rules::FILTERS_ONCE)]
+    #[x_kube(validation = validation::FILTERS_EITHER, validation = validation::FILTERS_ONCE)]
     pub filters: Vec<RouteFilter>,
-    /// Where they go.
+    /// Where the requests go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 1))]
     pub backends: Vec<Backend>,
-    /// How long a response may take to begin, from the request's first byte.
+    /// How long a response may take to begin, counted from the first byte of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::TIMEOUT)]
+    #[x_kube(validation = validation::TIMEOUT)]
     pub timeout: Option<DurationString>,
 }
 
 /// Where requests go: a URL that a connector dials, a URL that the gateway dials, or an EndpointSlice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::BACKEND_ONE,
-    validation = rules::BACKEND_ADDRESS,
-    validation = rules::BACKEND_LOOPBACK,
-    validation = rules::BACKEND_DOMAIN,
-    validation = rules::BACKEND_TLS_NAME,
-    validation = rules::BACKEND_TLS_USED
+    validation = validation::BACKEND_ONE,
+    validation = validation::BACKEND_ADDRESS,
+    validation = validation::BACKEND_LOOPBACK,
+    validation = validation::BACKEND_DOMAIN,
+    validation = validation::BACKEND_TLS_NAME,
+    validation = validation::BACKEND_TLS_USED
 )]
 #[serde(rename_all = "camelCase")]
 pub struct Backend {
     /// http://host:port or https://host:port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::endpoint")]
+    #[schemars(schema_with = "schema::endpoint")]
     pub endpoint: Option<String>,
     /// The connector that dials it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,13 +142,13 @@ pub struct Backend {
     /// An EndpointSlice of the same namespace instead of an endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<EndpointSliceRef>,
-    /// How TLS is spoken to an https endpoint.
+    /// TLS settings for an https endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<BackendTls>,
-    /// What is done to the requests that go there: each type of filter at most once.
+    /// Filters for the requests to this backend, each type at most once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 4))]
-    #[x_kube(validation = rules::FILTERS_BACKEND, validation = rules::FILTERS_ONCE)]
+    #[x_kube(validation = validation::FILTERS_BACKEND, validation = validation::FILTERS_ONCE)]
     pub filters: Vec<RouteFilter>,
 }
 
@@ -156,7 +156,7 @@ pub struct Backend {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct ConnectorRef {
     /// Its name.
-    #[schemars(schema_with = "shapes::label")]
+    #[schemars(schema_with = "schema::label")]
     pub name: String,
 }
 
@@ -164,18 +164,18 @@ pub struct ConnectorRef {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct EndpointSliceRef {
     /// Its name.
-    #[schemars(schema_with = "shapes::name")]
+    #[schemars(schema_with = "schema::name")]
     pub name: String,
     /// The port.
     #[schemars(range(min = 1, max = 65535), extend("format" = "int32"))]
     pub port: u16,
 }
 
-/// How TLS is spoken to an origin.
+/// TLS settings for an origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct BackendTls {
-    /// The name its certificate must have; the endpoint's host if not said.
+    /// The name its certificate must have. Default: the host of the endpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
 }

@@ -4,21 +4,21 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{rules, shapes};
+use super::{schema, validation};
 
-/// Which requests a rule is for. Everything that is said must hold.
+/// The requests that a rule matches. All given fields must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteMatch {
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathMatch>,
-    /// Headers that must be there.
+    /// Headers that must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub headers: Vec<HeaderMatch>,
-    /// Query parameters that must be there.
+    /// Query parameters that must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
@@ -28,32 +28,32 @@ pub struct RouteMatch {
     pub method: Option<HttpMethod>,
 }
 
-/// A path, compared whole, by prefix of its segments, or by a regular expression.
+/// A path, compared as a whole, by prefix of its segments, or by a regular expression.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[x_kube(
-    validation = rules::PATH,
-    validation = rules::PATH_NORMAL,
-    validation = rules::PATH_REGEX
+    validation = validation::PATH,
+    validation = validation::PATH_NORMAL,
+    validation = validation::PATH_REGEX
 )]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
-    /// How it is compared.
+    /// How the path is compared.
     #[serde(rename = "type", default)]
     pub kind: PathMatchType,
-    /// With what.
-    #[serde(default = "root")]
+    /// The value to compare with.
+    #[serde(default = "default_value")]
     #[schemars(length(min = 1, max = 1024))]
     pub value: String,
 }
 
-fn root() -> String {
+fn default_value() -> String {
     "/".to_owned()
 }
 
 /// How a path is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PathMatchType {
-    /// Whole.
+    /// As a whole.
     Exact,
     /// By its leading segments.
     #[default]
@@ -62,34 +62,34 @@ pub enum PathMatchType {
     RegularExpression,
 }
 
-/// A header that must be there.
+/// A header that must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::VALUE_REGEX)]
+#[x_kube(validation = validation::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderMatch {
-    /// How its value is compared.
+    /// How the value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
-    /// With what.
+    /// The value to compare with.
     #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
 
-/// A query parameter that must be there.
+/// A query parameter that must match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::VALUE_REGEX)]
+#[x_kube(validation = validation::VALUE_REGEX)]
 #[serde(rename_all = "camelCase")]
 pub struct QueryMatch {
-    /// How its value is compared.
+    /// How the value is compared.
     #[serde(rename = "type", default)]
     pub kind: ValueMatchType,
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
-    /// With what.
+    /// The value to compare with.
     #[schemars(length(min = 1, max = 512))]
     pub value: String,
 }
@@ -97,7 +97,7 @@ pub struct QueryMatch {
 /// How a value is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ValueMatchType {
-    /// Whole.
+    /// As a whole.
     #[default]
     Exact,
     /// By a regular expression over the whole value.
@@ -107,7 +107,7 @@ pub enum ValueMatchType {
 /// A method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs, reason = "they are what they are called")]
+#[allow(missing_docs, reason = "the names of HTTP methods need no explanation")]
 pub enum HttpMethod {
     Get,
     Head,
@@ -120,33 +120,33 @@ pub enum HttpMethod {
     Patch,
 }
 
-/// What is done to a request or its response. The member that the type names must be there, and no
+/// A change to a request or its response. The field that the type names must be set, and no
 /// other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::FILTER_MEMBER)]
+#[x_kube(validation = validation::FILTER_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteFilter {
-    /// Which one it is.
+    /// The type of the filter.
     #[serde(rename = "type")]
     pub kind: RouteFilterType,
     /// Changes headers of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[x_kube(validation = rules::NO_HOST)]
+    #[x_kube(validation = validation::NO_HOST)]
     pub request_header_modifier: Option<HeaderModifier>,
     /// Changes headers of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_header_modifier: Option<HeaderModifier>,
-    /// Answers with a redirect.
+    /// Responds with a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_redirect: Option<RequestRedirect>,
-    /// Changes host and path of the request.
+    /// Changes the host and path of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url_rewrite: Option<UrlRewrite>,
 }
 
-/// Which filter it is.
+/// The type of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the members of a filter say it")]
+#[allow(missing_docs, reason = "the fields of a filter document them")]
 pub enum RouteFilterType {
     RequestHeaderModifier,
     ResponseHeaderModifier,
@@ -157,22 +157,22 @@ pub enum RouteFilterType {
 
 /// Changes of headers: set, then add, then remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::MODIFIER_EMPTY, validation = rules::MODIFIER_FRAMING)]
+#[x_kube(validation = validation::MODIFIER_EMPTY, validation = validation::MODIFIER_FRAMING)]
 #[serde(rename_all = "camelCase")]
 pub struct HeaderModifier {
-    /// Put in place of whatever was there.
+    /// Headers to set. They replace existing values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub set: Vec<HeaderValue>,
-    /// Put beside whatever was there.
+    /// Headers to add. Existing values are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub add: Vec<HeaderValue>,
-    /// Taken away.
+    /// Headers to remove.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "shapes::tokens")]
+    #[schemars(schema_with = "schema::tokens")]
     pub remove: Vec<String>,
 }
 
@@ -180,24 +180,24 @@ pub struct HeaderModifier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 pub struct HeaderValue {
     /// Its name.
-    #[schemars(schema_with = "shapes::token")]
+    #[schemars(schema_with = "schema::token")]
     pub name: String,
     /// Its value.
-    #[schemars(schema_with = "shapes::header_value")]
+    #[schemars(schema_with = "schema::header_value")]
     pub value: String,
 }
 
-/// A redirect. What is left out stays as the request had it.
+/// A redirect. Parts that are left out are taken from the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestRedirect {
     /// http or https.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::scheme")]
+    #[schemars(schema_with = "schema::scheme")]
     pub scheme: Option<String>,
     /// The host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
     /// The path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,46 +206,46 @@ pub struct RequestRedirect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<i32>,
-    /// The status code, 302 if not said.
+    /// The status code. Default: 302.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::redirect_code")]
+    #[schemars(schema_with = "schema::redirect_code")]
     pub status_code: Option<i32>,
 }
 
-/// What the origin is asked for instead.
+/// A change to the request before it is sent to the origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UrlRewrite {
-    /// The Host header the origin gets.
+    /// The Host header that the origin receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::host")]
+    #[schemars(schema_with = "schema::host")]
     pub hostname: Option<String>,
-    /// The path the origin gets.
+    /// The path that the origin receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<PathModifier>,
 }
 
 /// A new path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
-#[x_kube(validation = rules::PATH_MEMBER)]
+#[x_kube(validation = validation::PATH_MEMBER)]
 #[serde(rename_all = "camelCase")]
 pub struct PathModifier {
-    /// Which of the two it is.
+    /// The type of the change.
     #[serde(rename = "type")]
     pub kind: PathModifierType,
-    /// In place of the whole path.
+    /// Replaces the whole path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::full_path")]
+    #[schemars(schema_with = "schema::full_path")]
     pub replace_full_path: Option<String>,
-    /// In place of the prefix that matched.
+    /// Replaces the prefix that matched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "shapes::prefix")]
+    #[schemars(schema_with = "schema::prefix")]
     pub replace_prefix_match: Option<String>,
 }
 
-/// Which part of a path is replaced.
+/// The part of a path that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[allow(missing_docs, reason = "the members of a modifier say it")]
+#[allow(missing_docs, reason = "the fields of a modifier document them")]
 pub enum PathModifierType {
     ReplaceFullPath,
     ReplacePrefixMatch,

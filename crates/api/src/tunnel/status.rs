@@ -1,40 +1,40 @@
-//! What the operator has seen of a tunnel. Nothing in it changes while nothing changes.
+//! The observed state of a tunnel. An unchanged state gives an unchanged status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is known of an HTTPProxy.
+/// The observed state of an HTTPProxy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HttpProxyStatus {
-    /// The hostname to show: the first of one's own that is ours to serve, or the platform's.
+    /// The hostname to show: the first accepted custom hostname, or the platform's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// The hostname that the platform gives, from the UID.
+    /// The hostname that the platform assigns, derived from the UID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub canonical_hostname: Option<String>,
-    /// Each hostname, and whether it is ours to serve.
+    /// Each hostname, and whether this tunnel may serve it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["hostname"]
     ))]
     pub hostname_statuses: Vec<HostnameStatus>,
-    /// The connectors it uses, for the eye.
+    /// The connectors it uses, for display.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
     /// The addresses of the live gateways' listeners.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
-    /// What the gateways must have taken into account: each child, claim and connector at the version
-    /// that last changed what they serve.
+    /// The objects that gateways must have applied: each child, claim and connector, at the version in which the
+    /// fields that gateways read last changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub revisions: Vec<ChildRevision>,
-    /// When each stage was first reached, for the newest spec.
+    /// When each stage was first reached, for the newest generation of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline: Option<TunnelTimeline>,
-    /// The generation of the spec this is about.
+    /// The generation of the spec that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// The conditions.
@@ -54,9 +54,9 @@ pub struct ChildRevision {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Its resource version when what gateways read of it last changed.
+    /// Its resource version when the fields that gateways read last changed.
     pub version: String,
-    /// A digest of what gateways read of it.
+    /// A digest of the fields that gateways read.
     pub digest: String,
 }
 
@@ -68,7 +68,7 @@ pub struct HostnameStatus {
     pub hostname: String,
     /// Whether this tunnel may serve it.
     pub accepted: bool,
-    /// Why not, or how it was obtained.
+    /// Why it was not accepted, or how it was verified.
     pub reason: String,
 }
 
@@ -76,22 +76,22 @@ pub struct HostnameStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TunnelTimeline {
-    /// The generation it is about.
+    /// The generation that this timeline describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// The operator first saw this spec.
+    /// When the operator first saw this spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<MicroTime>,
-    /// It was found valid, and its hostnames were claimed.
+    /// When the spec was accepted and its hostnames were claimed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accepted: Option<MicroTime>,
-    /// Its children were written.
+    /// When its children were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub children_written: Option<MicroTime>,
-    /// Every live gateway had acknowledged them.
+    /// When every live gateway had acknowledged them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub programmed: Option<MicroTime>,
-    /// A nonce had come back, signed, through every live gateway.
+    /// When a signed nonce had been returned through every live gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proven: Option<MicroTime>,
 }

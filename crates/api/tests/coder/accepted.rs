@@ -1,10 +1,10 @@
-//! What is accepted, and what a server fills in.
+//! Specs that are accepted, and the defaults that a server fills in.
 
 use aplomb_api::coder::{CoderProvisionerSpec, CoderWorkspaceProxySpec};
 use serde_json::{Value, json};
 
 use crate::Lab;
-use crate::specs::{PROVISIONER, PROXY, provisioner, proxy};
+use crate::fixtures::{PROVISIONER, PROXY, provisioner, proxy};
 
 pub(crate) async fn defaults(lab: Lab) {
     let created = lab.create(PROVISIONER, "team", &provisioner()).await;
@@ -60,7 +60,7 @@ fn with_pods(mut spec: Value) -> Value {
     spec
 }
 
-pub(crate) async fn everything(lab: Lab) {
+pub(crate) async fn all_fields(lab: Lab) {
     let spec = with_pods(json!({
         "controlPlaneRef": { "name": "coder" },
         "organizationName": "Team_1.west-2",

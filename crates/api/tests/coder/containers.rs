@@ -1,16 +1,16 @@
-//! What both kinds hand on to their pods: what would keep them from starting is refused.
+//! Container settings of both kinds: values that would keep pods from starting are rejected.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{PROVISIONER, PROXY, provisioner, proxy};
 use crate::lab::Refusal;
-use crate::specs::{PROVISIONER, PROXY, provisioner, proxy};
 
 fn env(name: &str) -> Value {
     json!({ "extraEnv": [{ "name": "TF_LOG", "value": "info" }, { "name": name, "value": "x" }] })
 }
 
-fn shared() -> Vec<Refusal> {
+fn shared_refusals() -> Vec<Refusal> {
     let source = |value: Value| json!({ "extraEnv": [{ "name": "A", "valueFrom": value }] });
     let many: Vec<Value> = (0..65)
         .map(|n| json!({ "name": format!("A{n}") }))
@@ -70,7 +70,7 @@ fn shared() -> Vec<Refusal> {
     ]
 }
 
-fn provisioners() -> Vec<Refusal> {
+fn provisioner_refusals() -> Vec<Refusal> {
     let at = "spec.extraEnv";
     let arg = |arg: &str| json!({ "extraArgs": ["--log-json", arg] });
     let args = "use server, key, tags and organizationName";
@@ -91,7 +91,7 @@ fn provisioners() -> Vec<Refusal> {
     ]
 }
 
-fn proxies() -> Vec<Refusal> {
+fn proxy_refusals() -> Vec<Refusal> {
     let at = "spec.extraEnv";
     let arg = |arg: &str| json!({ "extraArgs": [arg] });
     let args = "use primaryAccessURL, proxySessionTokenSecretRef";
@@ -108,9 +108,9 @@ fn proxies() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [shared(), provisioners()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [shared_refusals(), provisioner_refusals()].concat();
     lab.refuses(PROVISIONER, provisioner(), table).await;
-    let table = [shared(), proxies()].concat();
+    let table = [shared_refusals(), proxy_refusals()].concat();
     lab.refuses(PROXY, proxy(), table).await;
 }

@@ -1,10 +1,10 @@
-//! Names of keys: what coderd would refuse or change is refused, each with what to change.
+//! Key names: names that coderd would reject or change are rejected, each with a message that states the fix.
 
 use serde_json::json;
 
 use crate::Lab;
+use crate::fixtures::{PROVISIONER, provisioner};
 use crate::lab::Refusal;
-use crate::specs::{PROVISIONER, provisioner};
 
 const AT: &str = "spec.key.name";
 const LENGTH: &str = "at most 64 characters: shorten";
@@ -13,7 +13,7 @@ const SIGNS: &str = "leave out spaces, slashes";
 const ENDS: &str = "begin and end with a letter or digit";
 const RESERVED: &str = "choose another name";
 
-fn names() -> Vec<Refusal> {
+fn name_refusals() -> Vec<Refusal> {
     let name = |name: &str, words: &'static str| (json!({ "key": { "name": name } }), AT, words);
     let mut table = vec![
         name("", "leave key.name out"),
@@ -68,16 +68,17 @@ fn names() -> Vec<Refusal> {
     table
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    lab.refuses(PROVISIONER, provisioner(), names()).await;
+pub(crate) async fn rejects(lab: Lab) {
+    lab.refuses(PROVISIONER, provisioner(), name_refusals())
+        .await;
     for reserved in ["built-in", "user-auth", "psk"] {
         let said = lab.create(PROVISIONER, reserved, &provisioner()).await;
-        let said = said.expect_err("the key would be called like it");
+        let said = said.expect_err("the key would get a reserved name");
         assert!(said.contains("set spec.key.name"), "{said}");
     }
 }
 
-pub(crate) async fn accepted(lab: Lab) {
+pub(crate) async fn accepts(lab: Lab) {
     let longest = "a".repeat(64);
     for name in ["a", "0", "team-1", "team_a.b", "psk-1", "my-psk", &longest] {
         let mut spec = provisioner();
@@ -87,7 +88,7 @@ pub(crate) async fn accepted(lab: Lab) {
             assert!(created.is_ok(), "{name}: {created:?}");
         }
     }
-    // A longer name of an object is shortened by the operator.
+    // The operator shortens the key name for an object with a longer name.
     let long = format!("{}.{}", "a".repeat(100), "b".repeat(100));
     let created = lab.create(PROVISIONER, &long, &provisioner()).await;
     assert!(created.is_ok(), "{created:?}");

@@ -1,12 +1,12 @@
-//! Provisioners that are refused.
+//! Provisioners that are rejected.
 
 use serde_json::{Map, Value, json};
 
 use crate::Lab;
+use crate::fixtures::{PROVISIONER, provisioner};
 use crate::lab::Refusal;
-use crate::specs::{PROVISIONER, provisioner};
 
-fn secrets() -> Vec<Refusal> {
+fn secret_refusals() -> Vec<Refusal> {
     let key = |name: &str, value: &str| json!({ "key": { name: value } });
     vec![
         (key("secretName", ""), "spec.key.secretName", "at least 1"),
@@ -28,19 +28,19 @@ fn secrets() -> Vec<Refusal> {
         (
             key("secretName", "coder-token"),
             "spec",
-            "take the place of the token",
+            "overwrite the token",
         ),
         (key("secretKey", ""), "spec.key.secretKey", "at least 1"),
         (key("secretKey", "a b"), "spec.key.secretKey", "like token"),
         (
             key("secretKey", "ca.crt"),
             "spec.key.secretKey",
-            "choose another, like key",
+            "choose another key, like key",
         ),
     ]
 }
 
-fn tags() -> Vec<Refusal> {
+fn tag_refusals() -> Vec<Refusal> {
     let at = "spec.tags";
     let many: Map<String, Value> = (0..33).map(|n| (format!("t{n}"), json!(""))).collect();
     let long = "k".repeat(129);
@@ -73,7 +73,7 @@ fn tags() -> Vec<Refusal> {
     ]
 }
 
-fn times() -> Vec<Refusal> {
+fn duration_refusals() -> Vec<Refusal> {
     let rotate = |text: &str| json!({ "key": { "rotateAfter": text } });
     let deadline = |text: &str| json!({ "deletionDeadline": text });
     let (at, until) = ("spec.key.rotateAfter", "spec.deletionDeadline");
@@ -89,7 +89,7 @@ fn times() -> Vec<Refusal> {
     ]
 }
 
-fn the_rest() -> Vec<Refusal> {
+fn other_refusals() -> Vec<Refusal> {
     let grace = |seconds: i64| json!({ "terminationGracePeriodSeconds": seconds });
     let organization = |name: &str| json!({ "organizationName": name });
     let (at, words) = ("spec.organizationName", "as its URL at the server has it");
@@ -117,16 +117,22 @@ fn the_rest() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [secrets(), tags(), times(), the_rest()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [
+        secret_refusals(),
+        tag_refusals(),
+        duration_refusals(),
+        other_refusals(),
+    ]
+    .concat();
     lab.refuses(PROVISIONER, provisioner(), table).await;
 }
 
-pub(crate) async fn usual_secret(lab: Lab) {
+pub(crate) async fn default_secret(lab: Lab) {
     let mut spec = provisioner();
     spec["server"]["tokenSecretRef"]["name"] = json!("team-provisioner-key");
     let said = lab.create(PROVISIONER, "team", &spec).await;
-    let said = said.expect_err("the key would take the token's place");
+    let said = said.expect_err("the key would overwrite the token");
     assert!(said.contains("Set spec.key.secretName"), "{said}");
     let created = lab.create(PROVISIONER, "other", &spec).await;
     assert!(created.is_ok(), "{created:?}");
@@ -135,13 +141,13 @@ pub(crate) async fn usual_secret(lab: Lab) {
     assert!(created.is_ok(), "{created:?}");
 }
 
-/// What is no duration is not called too short as well.
-pub(crate) async fn one_word_on_durations(lab: Lab) {
+/// A text that is not a duration is not also reported as too short.
+pub(crate) async fn reports_invalid_duration_once(lab: Lab) {
     let mut spec = provisioner();
     spec["key"] = json!({ "rotateAfter": "30d" });
     spec["deletionDeadline"] = json!("1d");
     let said = lab.create(PROVISIONER, "team", &spec).await;
-    let said = said.expect_err("days are no unit");
+    let said = said.expect_err("days are not a unit");
     assert!(said.contains("write it like 30s"), "{said}");
     assert!(!said.contains("or more"), "{said}");
 }

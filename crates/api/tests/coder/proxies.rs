@@ -1,12 +1,12 @@
-//! Workspace proxies that are refused, and their names.
+//! Workspace proxies that are rejected, and their names.
 
 use serde_json::json;
 
 use crate::Lab;
+use crate::fixtures::{PROXY, bootstrap, proxy};
 use crate::lab::Refusal;
-use crate::specs::{PROXY, bootstrap, proxy};
 
-fn which() -> Vec<Refusal> {
+fn server_refusals() -> Vec<Refusal> {
     let one = "exactly one of bootstrap";
     let together = "belong together: give both, or bootstrap alone";
     let url = "https://coder.example.com";
@@ -44,7 +44,7 @@ fn which() -> Vec<Refusal> {
     ]
 }
 
-fn looks() -> Vec<Refusal> {
+fn display_refusals() -> Vec<Refusal> {
     let name = |name: &str| bootstrap(json!({ "proxyName": name }));
     let (at, words) = ("spec.bootstrap.proxyName", "like eu-west");
     let display = |name: &str| bootstrap(json!({ "displayName": name }));
@@ -63,13 +63,13 @@ fn looks() -> Vec<Refusal> {
         (name("primary"), at, "choose another name"),
         (name("PRIMARY"), at, "choose another name"),
         (display(""), shown, "at least 1 char"),
-        (display(" Europe"), shown, "take spaces from both ends"),
+        (display(" Europe"), shown, "remove spaces at both ends"),
         (display("Eu\nrope"), shown, "line ends"),
         (display(&"a".repeat(65)), shown, "64"),
         (
             bootstrap(json!({ "icon": "a b" })),
             "spec.bootstrap.icon",
-            "a path of the server or a URL",
+            "a path on the server or a URL",
         ),
         (
             bootstrap(json!({ "generatedTokenSecretName": "A" })),
@@ -79,7 +79,7 @@ fn looks() -> Vec<Refusal> {
         (
             bootstrap(json!({ "generatedTokenSecretName": "coder-token" })),
             "spec.bootstrap",
-            "take the place of the token",
+            "overwrite the token",
         ),
         (
             bootstrap(json!({ "deletionDeadline": "1s" })),
@@ -89,7 +89,7 @@ fn looks() -> Vec<Refusal> {
     ]
 }
 
-fn services() -> Vec<Refusal> {
+fn service_refusals() -> Vec<Refusal> {
     let many: serde_json::Map<_, _> = (0..33).map(|n| (format!("a{n}"), json!(""))).collect();
     vec![
         (
@@ -120,16 +120,16 @@ fn services() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [which(), looks(), services()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [server_refusals(), display_refusals(), service_refusals()].concat();
     lab.refuses(PROXY, proxy(), table).await;
 }
 
-pub(crate) async fn usual_secret(lab: Lab) {
+pub(crate) async fn default_secret(lab: Lab) {
     let mut spec = proxy();
     spec["bootstrap"]["server"]["tokenSecretRef"]["name"] = json!("eu-proxy-token");
     let said = lab.create(PROXY, "eu", &spec).await;
-    let said = said.expect_err("the proxy's token would take the operator's place");
+    let said = said.expect_err("the proxy's token would overwrite the operator's");
     let fix = "Set spec.bootstrap.generatedTokenSecretName";
     assert!(said.contains(fix), "{said}");
     spec["bootstrap"]["generatedTokenSecretName"] = json!("eu-token");
@@ -137,10 +137,10 @@ pub(crate) async fn usual_secret(lab: Lab) {
     assert!(created.is_ok(), "{created:?}");
 }
 
-pub(crate) async fn names(lab: Lab) {
+pub(crate) async fn accepts_names(lab: Lab) {
     for object in ["primary", "eu.west", "eu--west"] {
         let said = lab.create(PROXY, object, &proxy()).await;
-        let said = said.expect_err("the proxy would be called like it");
+        let said = said.expect_err("the proxy would get a reserved name");
         assert!(said.contains("set spec.bootstrap.proxyName"), "{said}");
         let named = bootstrap(json!({ "proxyName": "eu-west" }));
         let created = lab.create(PROXY, object, &named).await;

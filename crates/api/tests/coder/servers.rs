@@ -1,20 +1,20 @@
-//! How a server may be named.
+//! How a server may be named, and names that are rejected.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{PROVISIONER, PROXY, bootstrap, provisioner, proxy, server};
 use crate::lab::Refusal;
-use crate::specs::{PROVISIONER, PROXY, bootstrap, provisioner, proxy, server};
 
-fn with(field: &str, value: Value) -> Value {
+fn server_with(field: &str, value: Value) -> Value {
     let mut server = server();
     server[field] = value;
     json!({ "server": server })
 }
 
-fn urls() -> Vec<Refusal> {
+fn url_refusals() -> Vec<Refusal> {
     let at = "spec.server.url";
-    let url = |url: &str| with("url", json!(url));
+    let url = |url: &str| server_with("url", json!(url));
     let whole = "leave out user, path, query and fragment";
     let host = "a domain name in lower case";
     vec![
@@ -44,8 +44,8 @@ fn urls() -> Vec<Refusal> {
     ]
 }
 
-fn tokens() -> Vec<Refusal> {
-    let token = |value: Value| with("tokenSecretRef", value);
+fn token_refusals() -> Vec<Refusal> {
+    let token = |value: Value| server_with("tokenSecretRef", value);
     let at = "spec.server.tokenSecretRef";
     let name = "spec.server.tokenSecretRef.name";
     let key = "spec.server.tokenSecretRef.key";
@@ -67,15 +67,19 @@ fn tokens() -> Vec<Refusal> {
             "like token",
         ),
         (
-            with("caBundle", json!("MIIB")),
+            server_with("caBundle", json!("MIIB")),
             bundle,
             "-----BEGIN CERTIFICATE-----",
         ),
-        (with("caBundle", json!("")), bundle, "at least 1 char"),
+        (
+            server_with("caBundle", json!("")),
+            bundle,
+            "at least 1 char",
+        ),
     ]
 }
 
-fn which() -> Vec<Refusal> {
+fn server_refusals() -> Vec<Refusal> {
     let one = "exactly one of controlPlaneRef and server";
     vec![
         (json!({ "server": null }), "spec", one),
@@ -102,8 +106,8 @@ fn which() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [urls(), tokens(), which()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [url_refusals(), token_refusals(), server_refusals()].concat();
     lab.refuses(PROVISIONER, provisioner(), table).await;
     let one = "exactly one of controlPlaneRef and server";
     let both = json!({ "controlPlaneRef": { "name": "coder" } });
@@ -114,7 +118,7 @@ pub(crate) async fn refused(lab: Lab) {
     lab.refuses(PROXY, proxy(), table).await;
 }
 
-pub(crate) async fn accepted(lab: Lab) {
+pub(crate) async fn accepts(lab: Lab) {
     for url in [
         "http://coder",
         "http://localhost:3000",
@@ -126,12 +130,12 @@ pub(crate) async fn accepted(lab: Lab) {
         "https://[2001:db8::7]:8443",
         "https://[2001:db8::7]/",
     ] {
-        let spec = with("url", json!(url));
+        let spec = server_with("url", json!(url));
         let created = lab.create(PROVISIONER, "team", &spec).await;
         assert!(created.is_ok(), "{url}: {created:?}");
     }
     let pem = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
-    let spec = with("caBundle", json!(pem.repeat(3)));
+    let spec = server_with("caBundle", json!(pem.repeat(3)));
     let created = lab.create(PROVISIONER, "team", &spec).await;
     assert!(created.is_ok(), "{created:?}");
 }

@@ -1,16 +1,16 @@
-//! An API server with our kinds, and how a table of refusals is held against it.
+//! An API server with our kinds, and a check of a table of specs that it must reject.
 
 use std::future::Future;
 
-use aplomb_apiserver::world::World;
 use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_simulation::World;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 
-/// `(what is added to a good spec, where it is refused, words of the message)`.
+/// `(change of a valid spec, rejected field, part of the message)`.
 pub(crate) type Refusal = (Value, &'static str, &'static str);
 
 /// An API server that has our kinds.
@@ -58,7 +58,7 @@ impl Lab {
         let definition = aplomb_api::definitions()
             .into_iter()
             .find(|definition| definition.spec.names.kind == kind)
-            .unwrap_or_else(|| panic!("{kind} is none of ours"));
+            .unwrap_or_else(|| panic!("{kind} is not one of our kinds"));
         let resource = ApiResource {
             group: "aplomb.dev".to_owned(),
             version: "v1alpha1".to_owned(),
@@ -73,7 +73,7 @@ impl Lab {
         }
     }
 
-    /// What would be stored of an object of this spec; the server's words if it refuses.
+    /// The object as it would be stored, or the server's message if it is rejected.
     pub(crate) async fn create(
         &self,
         kind: &str,
@@ -93,10 +93,10 @@ impl Lab {
         Ok(created.map_err(words)?.data["spec"].clone())
     }
 
-    /// Holds a table of refusals against the server.
+    /// Checks that the server rejects every spec of a table.
     pub(crate) async fn refuses(&self, kind: &str, good: Value, table: Vec<Refusal>) {
         let accepted = self.create(kind, "web", &good).await;
-        assert!(accepted.is_ok(), "{good} is good: {accepted:?}");
+        assert!(accepted.is_ok(), "{good} is valid: {accepted:?}");
         let mut wrong = Vec::new();
         for (change, field, words) in table {
             let mut spec = good.clone();
@@ -106,17 +106,17 @@ impl Lab {
             match self.create(kind, "web", &spec).await {
                 Ok(_) => wrong.push(format!("{change} is accepted")),
                 Err(said) if said.contains(&format!("{field}: ")) && said.contains(words) => {}
-                Err(said) => wrong.push(format!("{change} says {said}")),
+                Err(said) => wrong.push(format!("{change} is rejected with {said}")),
             }
         }
         assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
     }
 }
 
-/// What the server says.
+/// The server's message.
 pub(crate) fn words(error: kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => panic!("not an answer: {other}"),
+        other => panic!("not a response of the server: {other}"),
     }
 }

@@ -1,13 +1,13 @@
-//! Manifests that are refused, each with the field and the words that help.
+//! Manifests that are rejected, each with the field and the message.
 
 use serde_json::{Value, json};
 
-use super::{create, on_a_server};
+use super::{create, with_server};
 
-/// `(what is added to a good spec, where it is refused, words of the message)`.
+/// `(change of a valid spec, rejected field, part of the message)`.
 type Refusal = (Value, &'static str, &'static str);
 
-fn floating_ips() -> Vec<Refusal> {
+fn floating_ip_refusals() -> Vec<Refusal> {
     let both = "exactly one of name and id";
     vec![
         (json!({ "floatingIP": null }), "spec.floatingIP", "Required"),
@@ -50,7 +50,7 @@ fn floating_ips() -> Vec<Refusal> {
     ]
 }
 
-fn selectors() -> Vec<Refusal> {
+fn selector_refusals() -> Vec<Refusal> {
     let empty = "give matchLabels or matchExpressions";
     let operator = "In and NotIn need at least one of values";
     let expression = |value: Value| json!({ "candidates": { "matchExpressions": [value] } });
@@ -100,7 +100,7 @@ fn selectors() -> Vec<Refusal> {
     ]
 }
 
-fn labels() -> Vec<Refusal> {
+fn label_refusals() -> Vec<Refusal> {
     let nine: serde_json::Map<String, Value> =
         (0..9).map(|n| (format!("key-{n}"), json!(""))).collect();
     vec![
@@ -137,7 +137,7 @@ fn labels() -> Vec<Refusal> {
     ]
 }
 
-fn times() -> Vec<Refusal> {
+fn duration_refusals() -> Vec<Refusal> {
     let duration = "write it like 30s, 5m or 1h30m";
     vec![
         (json!({ "resync": "1s" }), "spec.resync", "write 5s or more"),
@@ -167,7 +167,7 @@ fn times() -> Vec<Refusal> {
     ]
 }
 
-fn probes() -> Vec<Refusal> {
+fn probe_refusals() -> Vec<Refusal> {
     let probe = |value: Value| json!({ "health": { "probe": value } });
     vec![
         (
@@ -213,7 +213,7 @@ fn probes() -> Vec<Refusal> {
     ]
 }
 
-fn the_rest() -> Vec<Refusal> {
+fn other_refusals() -> Vec<Refusal> {
     let network = "write it like 192.0.2.0/24";
     vec![
         (
@@ -258,16 +258,16 @@ fn the_rest() -> Vec<Refusal> {
 #[test]
 fn a_wrong_manifest_is_refused_with_its_field_and_the_fix() {
     let groups = [
-        floating_ips(),
-        selectors(),
-        labels(),
-        times(),
-        probes(),
-        the_rest(),
+        floating_ip_refusals(),
+        selector_refusals(),
+        label_refusals(),
+        duration_refusals(),
+        probe_refusals(),
+        other_refusals(),
     ];
     let refusals: Vec<Refusal> = groups.into_iter().flatten().collect();
     assert!(refusals.len() >= 25, "{}", refusals.len());
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let mut wrong = Vec::new();
         for (change, field, words) in refusals {
             let mut spec = json!({ "floatingIP": { "name": "web" } });
@@ -277,7 +277,7 @@ fn a_wrong_manifest_is_refused_with_its_field_and_the_fix() {
             match create(&client, "web", &spec).await {
                 Ok(_) => wrong.push(format!("{change} is accepted")),
                 Err(said) if said.contains(&format!("{field}: ")) && said.contains(words) => {}
-                Err(said) => wrong.push(format!("{change} says {said}")),
+                Err(said) => wrong.push(format!("{change} is rejected with {said}")),
             }
         }
         assert_eq!(wrong, [""; 0], "{}", wrong.join("\n"));
@@ -286,7 +286,7 @@ fn a_wrong_manifest_is_refused_with_its_field_and_the_fix() {
 
 #[test]
 fn a_name_that_is_no_label_value_is_refused() {
-    on_a_server(|client| async move {
+    with_server(|client| async move {
         let spec = json!({ "floatingIP": { "name": "web" } });
         let said = create(&client, &"w".repeat(64), &spec).await;
         let said = said.expect_err("too long");

@@ -1,9 +1,9 @@
-//! What is accepted, and what a server fills in.
+//! Specs that are accepted, and the defaults that a server fills in.
 
 use serde_json::json;
 
 use crate::Lab;
-use crate::specs::tunnel;
+use crate::fixtures::tunnel;
 
 pub(crate) async fn defaults(lab: Lab) {
     let created = lab.create("HTTPProxy", "web", &tunnel()).await;
@@ -24,7 +24,7 @@ pub(crate) async fn defaults(lab: Lab) {
     class.expect("accepted");
 }
 
-pub(crate) async fn everything(lab: Lab) {
+pub(crate) async fn all_fields(lab: Lab) {
     let spec = json!({
         "connectorClassName": "abroad",
         "hostnames": ["app.example.com", "xn--bcher-kva.example"],

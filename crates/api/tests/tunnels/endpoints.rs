@@ -1,16 +1,16 @@
-//! Where requests may go, and where not.
+//! Endpoints that are accepted or rejected.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{tunnel, with_rule};
 use crate::lab::Refusal;
-use crate::specs::{tunnel, with_rule};
 
-fn direct(endpoint: &str) -> Value {
+fn direct_backend(endpoint: &str) -> Value {
     with_rule(json!({ "backends": [{ "endpoint": endpoint }] }))
 }
 
-fn connected(endpoint: &str) -> Value {
+fn connector_backend(endpoint: &str) -> Value {
     let backend = json!({ "endpoint": endpoint, "connector": { "name": "laptop" } });
     with_rule(json!({ "backends": [backend] }))
 }
@@ -22,66 +22,74 @@ fn backend(backend: Value) -> Value {
 const AT: &str = "spec.rules[0].backends[0]";
 const URL: &str = "spec.rules[0].backends[0].endpoint";
 
-fn urls() -> Vec<Refusal> {
+fn url_refusals() -> Vec<Refusal> {
     let (form, host) = ("write http://host:port", "an IP address or a domain name");
     vec![
-        (direct("ftp://app.example.com"), URL, form),
-        (direct("HTTP://app.example.com"), URL, form),
-        (direct("app.example.com:80"), URL, form),
-        (direct("http://"), URL, form),
-        (direct("http://user@app.example.com"), URL, form),
-        (direct("http://app.example.com/"), URL, form),
-        (direct("http://app.example.com/path"), URL, "URLRewrite"),
-        (direct("http://app.example.com?q=1"), URL, form),
-        (direct("http://app.example.com#top"), URL, form),
-        (direct("http://app.example.com:"), URL, form),
-        (direct("http://app.example.com:http"), URL, form),
-        (direct("http://[::1"), URL, form),
-        (direct("http://2001:db8::7"), URL, form),
-        (direct("http://app.example.com:0"), URL, "from 1 to 65535"),
+        (direct_backend("ftp://app.example.com"), URL, form),
+        (direct_backend("HTTP://app.example.com"), URL, form),
+        (direct_backend("app.example.com:80"), URL, form),
+        (direct_backend("http://"), URL, form),
+        (direct_backend("http://user@app.example.com"), URL, form),
+        (direct_backend("http://app.example.com/"), URL, form),
         (
-            direct("http://app.example.com:65536"),
+            direct_backend("http://app.example.com/path"),
+            URL,
+            "URLRewrite",
+        ),
+        (direct_backend("http://app.example.com?q=1"), URL, form),
+        (direct_backend("http://app.example.com#top"), URL, form),
+        (direct_backend("http://app.example.com:"), URL, form),
+        (direct_backend("http://app.example.com:http"), URL, form),
+        (direct_backend("http://[::1"), URL, form),
+        (direct_backend("http://2001:db8::7"), URL, form),
+        (
+            direct_backend("http://app.example.com:0"),
             URL,
             "from 1 to 65535",
         ),
         (
-            direct("http://app.example.com:100000"),
+            direct_backend("http://app.example.com:65536"),
             URL,
             "from 1 to 65535",
         ),
-        (direct("http://App.example.com"), URL, host),
-        (direct("http://app_1.example.com"), URL, host),
-        (direct("http://127.1"), URL, host),
-        (direct("http://2130706433"), URL, host),
-        (connected("http://0x7f000001:80"), URL, host),
-        (direct("http://app.example.com."), URL, host),
-        (direct("http://[fe80::1%25eth0]"), URL, host),
-        (direct("http://[::ffff:127.0.0.1]"), URL, host),
-        (direct(""), URL, "at least 1 char"),
+        (
+            direct_backend("http://app.example.com:100000"),
+            URL,
+            "from 1 to 65535",
+        ),
+        (direct_backend("http://App.example.com"), URL, host),
+        (direct_backend("http://app_1.example.com"), URL, host),
+        (direct_backend("http://127.1"), URL, host),
+        (direct_backend("http://2130706433"), URL, host),
+        (connector_backend("http://0x7f000001:80"), URL, host),
+        (direct_backend("http://app.example.com."), URL, host),
+        (direct_backend("http://[fe80::1%25eth0]"), URL, host),
+        (direct_backend("http://[::ffff:127.0.0.1]"), URL, host),
+        (direct_backend(""), URL, "at least 1 char"),
     ]
 }
 
-fn addresses() -> Vec<Refusal> {
+fn address_refusals() -> Vec<Refusal> {
     let (own, connector) = ("the origin's own address", "name its connector");
     vec![
-        (direct("http://0.0.0.0:80"), AT, own),
-        (connected("http://[::]:80"), AT, own),
-        (direct("http://169.254.169.254"), AT, own),
-        (connected("http://169.254.169.254"), AT, own),
-        (direct("http://[fe80::1]"), AT, own),
-        (direct("http://224.0.0.1"), AT, own),
-        (direct("http://[ff02::1]"), AT, own),
-        (direct("http://255.255.255.255"), AT, own),
-        (direct("http://127.0.0.1:3000"), AT, connector),
-        (direct("http://127.8.8.8:3000"), AT, connector),
-        (direct("http://[::1]:3000"), AT, connector),
-        (direct("http://localhost:3000"), AT, connector),
-        (direct("http://app.localhost:3000"), AT, connector),
-        (direct("http://web:80"), AT, "the full domain name"),
+        (direct_backend("http://0.0.0.0:80"), AT, own),
+        (connector_backend("http://[::]:80"), AT, own),
+        (direct_backend("http://169.254.169.254"), AT, own),
+        (connector_backend("http://169.254.169.254"), AT, own),
+        (direct_backend("http://[fe80::1]"), AT, own),
+        (direct_backend("http://224.0.0.1"), AT, own),
+        (direct_backend("http://[ff02::1]"), AT, own),
+        (direct_backend("http://255.255.255.255"), AT, own),
+        (direct_backend("http://127.0.0.1:3000"), AT, connector),
+        (direct_backend("http://127.8.8.8:3000"), AT, connector),
+        (direct_backend("http://[::1]:3000"), AT, connector),
+        (direct_backend("http://localhost:3000"), AT, connector),
+        (direct_backend("http://app.localhost:3000"), AT, connector),
+        (direct_backend("http://web:80"), AT, "the full domain name"),
     ]
 }
 
-fn members() -> Vec<Refusal> {
+fn member_refusals() -> Vec<Refusal> {
     let instance = json!({ "name": "web-x7k2p", "port": 80 });
     let either = "or instance alone";
     vec![
@@ -119,13 +127,17 @@ fn members() -> Vec<Refusal> {
     ]
 }
 
-fn certificates() -> Vec<Refusal> {
+fn certificate_refusals() -> Vec<Refusal> {
     let tls = |endpoint: &str, tls: Value| backend(json!({ "endpoint": endpoint, "tls": tls }));
     let name = "spec.rules[0].backends[0].tls.hostname";
     vec![
-        (direct("https://192.0.2.7"), AT, "needs tls.hostname"),
         (
-            connected("https://127.0.0.1:8443"),
+            direct_backend("https://192.0.2.7"),
+            AT,
+            "needs tls.hostname",
+        ),
+        (
+            connector_backend("https://127.0.0.1:8443"),
             AT,
             "needs tls.hostname",
         ),
@@ -155,25 +167,31 @@ fn certificates() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [urls(), addresses(), members(), certificates()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [
+        url_refusals(),
+        address_refusals(),
+        member_refusals(),
+        certificate_refusals(),
+    ]
+    .concat();
     lab.refuses("HTTPProxy", tunnel(), table).await;
 }
 
-pub(crate) async fn accepted(lab: Lab) {
+pub(crate) async fn accepts(lab: Lab) {
     let all = [
-        direct("http://app.example.com"),
-        direct("https://app.example.com"),
-        direct("http://web.default.svc:8080"),
-        direct("http://192.0.2.7:65535"),
-        direct("http://10.0.0.1:1"),
-        direct("http://[2001:db8::7]:8080"),
-        connected("http://localhost:3000"),
-        connected("https://localhost:8443"),
-        connected("http://127.0.0.1:3000"),
-        connected("http://[::1]:3000"),
-        connected("http://nas:5000"),
-        connected("http://10.1.2.3"),
+        direct_backend("http://app.example.com"),
+        direct_backend("https://app.example.com"),
+        direct_backend("http://web.default.svc:8080"),
+        direct_backend("http://192.0.2.7:65535"),
+        direct_backend("http://10.0.0.1:1"),
+        direct_backend("http://[2001:db8::7]:8080"),
+        connector_backend("http://localhost:3000"),
+        connector_backend("https://localhost:8443"),
+        connector_backend("http://127.0.0.1:3000"),
+        connector_backend("http://[::1]:3000"),
+        connector_backend("http://nas:5000"),
+        connector_backend("http://10.1.2.3"),
         backend(json!({
             "endpoint": "https://127.0.0.1:8443", "connector": { "name": "laptop" },
             "tls": { "hostname": "localhost" },

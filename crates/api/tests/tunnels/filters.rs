@@ -1,10 +1,10 @@
-//! Filters that are refused.
+//! Filters that are rejected.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{backend, tunnel, with_rule};
 use crate::lab::Refusal;
-use crate::specs::{backend, tunnel, with_rule};
 
 const AT: &str = "spec.rules[0].filters";
 const ONE: &str = "spec.rules[0].filters[0]";
@@ -26,12 +26,12 @@ fn rewrite(rewrite: Value) -> Value {
     filters(json!([{ "type": "URLRewrite", "urlRewrite": rewrite }]))
 }
 
-fn members() -> Vec<Refusal> {
+fn member_refusals() -> Vec<Refusal> {
     let set = json!({ "set": [{ "name": "a", "value": "b" }] });
     let modifier = json!({ "type": "RequestHeaderModifier", "requestHeaderModifier": set });
     let rewrite = json!({ "type": "URLRewrite", "urlRewrite": { "hostname": "a.example.com" } });
     let redirect = json!({ "type": "RequestRedirect", "requestRedirect": { "port": 443 } });
-    let member = "the member that type names";
+    let member = "the field that type names";
     let mut on_backend = backend();
     on_backend["filters"] = json!([redirect]);
     vec![
@@ -76,7 +76,7 @@ fn members() -> Vec<Refusal> {
     ]
 }
 
-fn headers() -> Vec<Refusal> {
+fn header_refusals() -> Vec<Refusal> {
     let header = |name: &str, value: &str| json!([{ "name": name, "value": value }]);
     let at = "spec.rules[0].filters[0].requestHeaderModifier";
     let value = "spec.rules[0].filters[0].requestHeaderModifier.set[0].value";
@@ -139,7 +139,7 @@ fn headers() -> Vec<Refusal> {
     ]
 }
 
-fn urls() -> Vec<Refusal> {
+fn url_refusals() -> Vec<Refusal> {
     let prefix = json!({ "path": { "type": "ReplacePrefixMatch", "replacePrefixMatch": "/a" } });
     let full = |path: &str| {
         rewrite(json!({ "path": { "type": "ReplaceFullPath", "replaceFullPath": path } }))
@@ -166,7 +166,7 @@ fn urls() -> Vec<Refusal> {
         (
             rewrite(json!({ "path": { "type": "ReplaceFullPath", "replacePrefixMatch": "/a" } })),
             path,
-            "the member that type names",
+            "the field that type names",
         ),
         (
             full("docs"),
@@ -186,7 +186,7 @@ fn urls() -> Vec<Refusal> {
     ]
 }
 
-fn redirects() -> Vec<Refusal> {
+fn redirect_refusals() -> Vec<Refusal> {
     vec![
         (
             redirect(json!({ "scheme": "ftp" })),
@@ -211,7 +211,13 @@ fn redirects() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [members(), headers(), urls(), redirects()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [
+        member_refusals(),
+        header_refusals(),
+        url_refusals(),
+        redirect_refusals(),
+    ]
+    .concat();
     lab.refuses("HTTPProxy", tunnel(), table).await;
 }

@@ -1,20 +1,22 @@
-//! Matches that are refused.
+//! Matches that are rejected.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{tunnel, with_rule};
 use crate::lab::Refusal;
-use crate::specs::{tunnel, with_rule};
 
-fn matching(one: Value) -> Value {
+fn rule_with_match(one: Value) -> Value {
     with_rule(json!({ "matches": [one] }))
 }
 
-fn paths() -> Vec<Refusal> {
-    let prefix = |value: &str| matching(json!({ "path": { "value": value } }));
-    let exact = |value: &str| matching(json!({ "path": { "type": "Exact", "value": value } }));
-    let regex =
-        |value: &str| matching(json!({ "path": { "type": "RegularExpression", "value": value } }));
+fn path_refusals() -> Vec<Refusal> {
+    let prefix = |value: &str| rule_with_match(json!({ "path": { "value": value } }));
+    let exact =
+        |value: &str| rule_with_match(json!({ "path": { "type": "Exact", "value": value } }));
+    let regex = |value: &str| {
+        rule_with_match(json!({ "path": { "type": "RegularExpression", "value": value } }))
+    };
     let at = "spec.rules[0].matches[0].path";
     let (begin, leave) = ("must begin with '/'", "leave them out");
     vec![
@@ -40,16 +42,16 @@ fn paths() -> Vec<Refusal> {
             "at least 1 char",
         ),
         (
-            matching(json!({ "path": { "type": "Suffix" } })),
+            rule_with_match(json!({ "path": { "type": "Suffix" } })),
             "spec.rules[0].matches[0].path.type",
             "PathPrefix",
         ),
     ]
 }
 
-fn headers() -> Vec<Refusal> {
-    let header = |value: Value| matching(json!({ "headers": [value] }));
-    let query = |value: Value| matching(json!({ "queryParams": [value] }));
+fn header_refusals() -> Vec<Refusal> {
+    let header = |value: Value| rule_with_match(json!({ "headers": [value] }));
+    let query = |value: Value| rule_with_match(json!({ "queryParams": [value] }));
     let twice = json!([{ "name": "a", "value": "1" }, { "name": "a", "value": "2" }]);
     let many: Vec<Value> = (0..17)
         .map(|n| json!({ "name": format!("a{n}"), "value": "1" }))
@@ -84,30 +86,30 @@ fn headers() -> Vec<Refusal> {
             "RE2",
         ),
         (
-            matching(json!({ "headers": twice })),
+            rule_with_match(json!({ "headers": twice })),
             "spec.rules[0].matches[0].headers[1]",
             "Duplicate value",
         ),
         (
-            matching(json!({ "queryParams": twice })),
+            rule_with_match(json!({ "queryParams": twice })),
             "spec.rules[0].matches[0].queryParams[1]",
             "Duplicate value",
         ),
         (
-            matching(json!({ "headers": many })),
+            rule_with_match(json!({ "headers": many })),
             "spec.rules[0].matches[0].headers",
             "at most 16",
         ),
         (
-            matching(json!({ "method": "get" })),
+            rule_with_match(json!({ "method": "get" })),
             "spec.rules[0].matches[0].method",
             "GET",
         ),
-        (matching(json!("GET")), at, "object"),
+        (rule_with_match(json!("GET")), at, "object"),
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [paths(), headers()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [path_refusals(), header_refusals()].concat();
     lab.refuses("HTTPProxy", tunnel(), table).await;
 }

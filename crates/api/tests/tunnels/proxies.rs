@@ -1,12 +1,12 @@
-//! Tunnels that are refused: names, hostnames, rules, times.
+//! Tunnels that are rejected: names, hostnames, rules, durations.
 
 use serde_json::{Value, json};
 
 use crate::Lab;
+use crate::fixtures::{backend, tunnel, with_rule};
 use crate::lab::Refusal;
-use crate::specs::{backend, tunnel, with_rule};
 
-fn hostnames() -> Vec<Refusal> {
+fn hostname_refusals() -> Vec<Refusal> {
     let one = |hostname: &str| json!({ "hostnames": [hostname] });
     let long = format!("{}.example.com", "a".repeat(64));
     let many: Vec<String> = (0..17).map(|n| format!("a{n}.example.com")).collect();
@@ -37,7 +37,7 @@ fn hostnames() -> Vec<Refusal> {
     ]
 }
 
-fn rules() -> Vec<Refusal> {
+fn rule_refusals() -> Vec<Refusal> {
     let named = |name: &str| json!({ "name": name, "backends": [backend()] });
     let rules = |rules: Vec<Value>| json!({ "rules": rules });
     let matching = |count: usize| {
@@ -54,7 +54,7 @@ fn rules() -> Vec<Refusal> {
         (
             rules(vec![named("a"), named("b"), named("a")]),
             "spec.rules",
-            "give each its own",
+            "use unique names",
         ),
         (
             rules(vec![named("A b")]),
@@ -99,7 +99,7 @@ fn rules() -> Vec<Refusal> {
     ]
 }
 
-fn times() -> Vec<Refusal> {
+fn duration_refusals() -> Vec<Refusal> {
     let proof = |text: &str| json!({ "proofInterval": text });
     let timeout = |text: &str| with_rule(json!({ "timeout": text }));
     let at = "spec.proofInterval";
@@ -115,7 +115,7 @@ fn times() -> Vec<Refusal> {
     ]
 }
 
-fn the_rest() -> Vec<Refusal> {
+fn other_refusals() -> Vec<Refusal> {
     vec![
         (
             json!({ "connectorClassName": "A" }),
@@ -136,8 +136,14 @@ fn the_rest() -> Vec<Refusal> {
     ]
 }
 
-pub(crate) async fn refused(lab: Lab) {
-    let table = [hostnames(), rules(), times(), the_rest()].concat();
+pub(crate) async fn rejects(lab: Lab) {
+    let table = [
+        hostname_refusals(),
+        rule_refusals(),
+        duration_refusals(),
+        other_refusals(),
+    ]
+    .concat();
     lab.refuses("HTTPProxy", tunnel(), table).await;
     for name in ["web.one", &"w".repeat(64)] {
         let said = lab.create("HTTPProxy", name, &tunnel()).await;

@@ -1,4 +1,4 @@
-//! A closed loop: each connection asks, waits for the whole answer, and asks again.
+//! A closed loop: each connection sends a request, waits for the whole response, and repeats.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::Way;
+use crate::Subject;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
@@ -21,28 +21,28 @@ pub(crate) struct Figures {
     pub(crate) failed: usize,
 }
 
-/// By requests a second.
+/// The median by requests per second.
 pub(crate) fn median(mut rounds: Vec<Figures>) -> Figures {
     rounds.sort_by(|a, b| a.per_second.total_cmp(&b.per_second));
     rounds.swap_remove(rounds.len() / 2)
 }
 
-pub(crate) fn run(way: &Way, connections: usize, time: Duration) -> Result<Figures> {
+pub(crate) fn run(way: &Subject, connections: usize, time: Duration) -> Result<Figures> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Whatever is slow the first time is not what is measured.
-        all(way, connections, time / 6).await?;
-        all(way, connections, time).await
+        // A warm-up, so that first-time costs are not measured.
+        run_connections(way, connections, time / 6).await?;
+        run_connections(way, connections, time).await
     })
 }
 
-async fn all(way: &Way, connections: usize, time: Duration) -> Result<Figures> {
+async fn run_connections(way: &Subject, connections: usize, time: Duration) -> Result<Figures> {
     let end = Instant::now() + time;
     let mut loops = JoinSet::new();
     for _ in 0..connections {
-        loops.spawn(one(way.address.clone(), way.host.clone(), end));
+        loops.spawn(run_connection(way.address.clone(), way.host.clone(), end));
     }
     let (mut times, mut failed) = (Vec::new(), 0);
     while let Some(joined) = loops.join_next().await {
@@ -50,7 +50,7 @@ async fn all(way: &Way, connections: usize, time: Duration) -> Result<Figures> {
         times.extend(mine);
         failed += bad;
     }
-    ensure!(!times.is_empty(), "{} answered nothing", way.name);
+    ensure!(!times.is_empty(), "no responses from {}", way.name);
     times.sort_unstable();
     let at = |share: usize| times[(times.len() - 1) * share / 100];
     Ok(Figures {
@@ -61,7 +61,11 @@ async fn all(way: &Way, connections: usize, time: Duration) -> Result<Figures> {
     })
 }
 
-async fn one(address: String, host: String, end: Instant) -> Result<(Vec<Duration>, usize)> {
+async fn run_connection(
+    address: String,
+    host: String,
+    end: Instant,
+) -> Result<(Vec<Duration>, usize)> {
     let socket = TcpStream::connect(&address).await?;
     socket.set_nodelay(true)?;
     let (mut send, connection) = handshake(TokioIo::new(socket)).await?;
@@ -70,7 +74,7 @@ async fn one(address: String, host: String, end: Instant) -> Result<(Vec<Duratio
     let (mut times, mut failed) = (Vec::new(), 0);
     while Instant::now() < end {
         let began = Instant::now();
-        if ask(&mut send, &host).await? {
+        if send_request(&mut send, &host).await? {
             times.push(began.elapsed());
         } else {
             failed += 1;
@@ -79,7 +83,7 @@ async fn one(address: String, host: String, end: Instant) -> Result<(Vec<Duratio
     Ok((times, failed))
 }
 
-async fn ask(send: &mut SendRequest<Empty<Bytes>>, host: &str) -> Result<bool> {
+async fn send_request(send: &mut SendRequest<Empty<Bytes>>, host: &str) -> Result<bool> {
     send.ready().await?;
     let request = Request::get("/").header("host", host).body(Empty::new())?;
     let response = send.send_request(request).await?;

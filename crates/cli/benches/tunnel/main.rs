@@ -1,18 +1,15 @@
-//! Requests through a tunnel of ours beside the direct connection, a plain reverse proxy and two known
-//! tunnels, all in one run on one machine: only the ratios mean something elsewhere.
+//! Requests through a tunnel, compared with a direct connection, a plain reverse proxy and two known
+//! tunnels, in one run on one machine: only the ratios apply elsewhere.
 //!
-//! `make bench-tunnel`. rathole and bore are looked for in the directory that `APLOMB_PEERS` names.
+//! `make bench-tunnel`. rathole and bore are expected in the directory in `APLOMB_PEERS`.
 #![forbid(unsafe_code)]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "what is measured is how long it really takes"
-)]
+#![allow(clippy::disallowed_methods, reason = "the bench measures real time")]
 
 mod load;
-mod ours;
 mod peers;
 mod proxy;
 mod service;
+mod tunnel_setup;
 
 use std::time::Duration;
 
@@ -20,20 +17,20 @@ use anyhow::Result;
 
 use load::Figures;
 
-/// Everything is measured in turn, this often; the median counts.
+/// Every way is measured in turn, this often; the median counts.
 const ROUNDS: usize = 3;
-const SECONDS: Duration = Duration::from_secs(3);
+const ROUND_TIME: Duration = Duration::from_secs(3);
 const CONNECTIONS: usize = 16;
 
 /// A way to the origin.
-pub(crate) struct Way {
+pub(crate) struct Subject {
     pub(crate) name: &'static str,
-    /// ip:port to connect to, and the Host to ask for.
+    /// ip:port to connect to, and the Host header.
     pub(crate) address: String,
     pub(crate) host: String,
 }
 
-impl Way {
+impl Subject {
     pub(crate) fn new(name: &'static str, address: String) -> Self {
         let host = address.clone();
         Self {
@@ -45,17 +42,17 @@ impl Way {
 }
 
 fn main() -> Result<()> {
-    // What cargo passes to every bench; `--test` asks only whether it starts.
+    // The argument that cargo passes to every bench; `--test` only checks that it starts.
     if std::env::args().any(|arg| arg == "--test") {
         return Ok(());
     }
     let dir = tempfile::tempdir()?;
     let origin = service::start()?;
-    let (ours, _ours) = ours::start(dir.path(), origin)?;
+    let (ours, _ours) = tunnel_setup::start(dir.path(), origin)?;
     let (peers, _peers) = peers::start(dir.path(), origin)?;
     let mut ways = vec![
-        Way::new("direct", format!("127.0.0.1:{origin}")),
-        Way::new(
+        Subject::new("direct", format!("127.0.0.1:{origin}")),
+        Subject::new(
             "plain reverse proxy",
             format!("127.0.0.1:{}", proxy::start(origin)?),
         ),
@@ -65,16 +62,16 @@ fn main() -> Result<()> {
     let mut figures: Vec<Vec<Figures>> = ways.iter().map(|_| Vec::new()).collect();
     for _ in 0..ROUNDS {
         for (way, figures) in ways.iter().zip(&mut figures) {
-            figures.push(load::run(way, CONNECTIONS, SECONDS)?);
+            figures.push(load::run(way, CONNECTIONS, ROUND_TIME)?);
         }
     }
-    show(&ways, figures);
+    print_figures(&ways, figures);
     Ok(())
 }
 
-fn show(ways: &[Way], figures: Vec<Vec<Figures>>) {
+fn print_figures(ways: &[Subject], figures: Vec<Vec<Figures>>) {
     let medians: Vec<Figures> = figures.into_iter().map(load::median).collect();
-    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {SECONDS:?}, medians");
+    println!("{CONNECTIONS} connections, {ROUNDS} rounds of {ROUND_TIME:?}, medians");
     println!(
         "{:<24} {:>10} {:>9} {:>9} {:>7}",
         "", "requests/s", "p50", "p99", "failed"

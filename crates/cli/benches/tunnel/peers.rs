@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::Way;
+use crate::Subject;
 
-/// Ended with the bench.
+/// A process that ends with the bench.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -23,8 +23,8 @@ impl Running {
         Ok(Self(child.spawn().with_context(|| format!("{command:?}"))?))
     }
 
-    /// What it prints goes to a file.
-    pub(crate) fn printing(command: &mut Command, to: &Path) -> Result<Self> {
+    /// Its output goes to a file.
+    pub(crate) fn start_with_output(command: &mut Command, to: &Path) -> Result<Self> {
         let child = command
             .stdin(Stdio::null())
             .stdout(fs::File::create(to)?)
@@ -44,8 +44,8 @@ pub(crate) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
-/// Waits until somebody listens there.
-pub(crate) fn listens(address: &str) -> Result<()> {
+/// Waits until the port is open.
+pub(crate) fn wait_until_listening(address: &str) -> Result<()> {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(30) {
         if TcpStream::connect(address).is_ok() {
@@ -53,28 +53,31 @@ pub(crate) fn listens(address: &str) -> Result<()> {
         }
         thread::sleep(Duration::from_millis(50));
     }
-    bail!("nobody listens at {address}")
+    bail!("no listener at {address}")
 }
 
-pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Way>, Vec<Running>)> {
+pub(crate) fn start(dir: &Path, origin: u16) -> Result<(Vec<Subject>, Vec<Running>)> {
     let programs = std::env::var_os("APLOMB_PEERS")
-        .context("APLOMB_PEERS names no directory: make bench-tunnel")?;
+        .context("APLOMB_PEERS is not set; use make bench-tunnel")?;
     let programs = PathBuf::from(programs);
     let (mut ways, mut running) = (Vec::new(), Vec::new());
-    for (name, transport) in [("rathole, encrypted", NOISE), ("rathole, plain", PLAIN)] {
+    for (name, transport) in [
+        ("rathole, encrypted", NOISE_CONFIG),
+        ("rathole, plain", TCP_CONFIG),
+    ] {
         let port = rathole(dir, &programs, origin, transport, &mut running)?;
-        ways.push(Way::new(name, format!("127.0.0.1:{port}")));
+        ways.push(Subject::new(name, format!("127.0.0.1:{port}")));
     }
     let port = bore(&programs, origin, &mut running)?;
-    ways.push(Way::new("bore, plain", format!("127.0.0.1:{port}")));
+    ways.push(Subject::new("bore, plain", format!("127.0.0.1:{port}")));
     for way in &ways {
-        listens(&way.address)?;
+        wait_until_listening(&way.address)?;
     }
     Ok((ways, running))
 }
 
-const NOISE: &str = "[{side}.transport]\ntype = \"noise\"\n[{side}.transport.noise]\n";
-const PLAIN: &str = "[{side}.transport]\ntype = \"tcp\"\n";
+const NOISE_CONFIG: &str = "[{side}.transport]\ntype = \"noise\"\n[{side}.transport.noise]\n";
+const TCP_CONFIG: &str = "[{side}.transport]\ntype = \"tcp\"\n";
 
 fn rathole(
     dir: &Path,
@@ -99,7 +102,7 @@ fn rathole(
         fs::write(&path, text)?;
         let mut command = Command::new(programs.join("rathole"));
         running.push(Running::start(command.arg(format!("--{side}")).arg(path))?);
-        listens(&format!("127.0.0.1:{control}"))?;
+        wait_until_listening(&format!("127.0.0.1:{control}"))?;
     }
     Ok(port)
 }
@@ -113,7 +116,7 @@ fn bore(programs: &Path, origin: u16, running: &mut Vec<Running>) -> Result<u16>
         "--bind-addr",
         "127.0.0.1",
     ]))?);
-    listens("127.0.0.1:7835")?;
+    wait_until_listening("127.0.0.1:7835")?;
     let mut client = Command::new(programs.join("bore"));
     client.args([
         "local",

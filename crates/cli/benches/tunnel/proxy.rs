@@ -1,4 +1,4 @@
-//! The plain reverse proxy: hyper in, hyper's pooled client out, and nothing between them.
+//! The plain reverse proxy: hyper's server and hyper's pooled client, without anything in between.
 
 use anyhow::Result;
 use http::Uri;
@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use crate::service::listen;
 
-/// Starts it in front of the origin; its port.
+/// Starts it in front of the origin; returns its port.
 pub(crate) fn start(origin: u16) -> Result<u16> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -25,7 +25,7 @@ pub(crate) fn start(origin: u16) -> Result<u16> {
                 *request.uri_mut() = uri.unwrap_or_default();
                 client.request(request)
             });
-            // A connection that ends is no concern of it.
+            // Connections may end with an error when a client disconnects.
             let _ended = http1::Builder::new()
                 .serve_connection(TokioIo::new(socket), service)
                 .await;

@@ -1,4 +1,4 @@
-//! The origin: a kilobyte for whatever is asked, on a thread of its own.
+//! The origin: responds with a kilobyte to everything, on its own thread.
 
 use std::convert::Infallible;
 use std::net::TcpListener;
@@ -15,13 +15,13 @@ use tokio::task::JoinSet;
 
 static BODY: [u8; 1024] = [b'x'; 1024];
 
-/// Starts it; its port.
+/// Starts it; returns its port.
 pub(crate) fn start() -> Result<u16> {
     listen(|socket| async move {
         let service = service_fn(|_| async {
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(&BODY))))
         });
-        // A connection that ends is no concern of it.
+        // Connections may end with an error when a client disconnects.
         let _ended = http1::Builder::new()
             .serve_connection(TokioIo::new(socket), service)
             .await;

@@ -1,4 +1,4 @@
-//! The flags that say which cluster, and where in it. Nothing here does anything.
+//! The flags that select the cluster and the namespace. Contains no logic.
 
 use std::path::PathBuf;
 
@@ -6,10 +6,10 @@ use clap::Args;
 
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClusterArgs {
-    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    /// Kubeconfig of the cluster [default: kubectl's, or the pod's ServiceAccount]
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current one]
+    /// Context of the kubeconfig [default: its current context]
     #[arg(long, env = "APLOMB_CONTEXT", value_name = "NAME")]
     pub(crate) context: Option<String>,
     /// Namespace [default: that of the kubeconfig's context]

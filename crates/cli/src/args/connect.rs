@@ -1,4 +1,4 @@
-//! The flags of `aplomb connect`. Nothing here does anything.
+//! The flags of `aplomb connect`. Contains no logic.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,75 +9,75 @@ use clap::Args;
 #[derive(Args, Debug)]
 pub(crate) struct ConnectArgs {
     /// Local service: a port of this machine, HOST:PORT, or a URL without a path
-    #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = service)]
+    #[arg(value_name = "PORT|HOST:PORT|URL", value_parser = parse_service)]
     pub(crate) service: ServiceArg,
-    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    /// Kubeconfig of the cluster [default: kubectl's, or the pod's ServiceAccount]
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Namespace of the tunnel [default: that of the kubeconfig's context]
     #[arg(long, short, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// Hostname of your own beside the one you get; may be given several times
+    /// Custom hostname in addition to the assigned one; may be repeated
     #[arg(long, value_name = "HOSTNAME")]
     pub(crate) hostname: Vec<String>,
-    /// Name of Connector and HTTPProxy [default: from the machine and the port]
+    /// Name of the Connector and the HTTPProxy [default: from the machine and the port]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// ConnectorClass [default: aplomb]
     #[arg(long, value_name = "NAME")]
     pub(crate) class: Option<String>,
-    /// Seconds without a heartbeat until the connector is offline [default: 30]
+    /// Seconds without a heartbeat before the connector is offline [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=3_600))]
     pub(crate) lease: Option<u32>,
-    /// File of the secret key, made if it is missing [default: ~/.local/state/aplomb/NAME.key]
+    /// File of the secret key, created if it does not exist [default: ~/.local/state/aplomb/NAME.key]
     #[arg(long, env = "APLOMB_CONNECT_KEY_FILE", value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Print each event as a line of JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Delete HTTPProxy and Connector at the end, instead of leaving them for the next start
+    /// Delete the HTTPProxy and the Connector at the end, instead of keeping them for the next start
     #[arg(long)]
     pub(crate) delete_on_exit: bool,
-    /// File of authorities to trust as an https service's, as PEM, beside the system's
+    /// PEM file of authorities to trust for an https service, in addition to the system's
     #[arg(long, value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
-    /// Take any certificate of an https service
+    /// Accept any certificate of an https service
     #[arg(long)]
     pub(crate) origin_insecure: bool,
-    /// Give up, with exit code 124, if the tunnel is not proven in this time
+    /// Time limit in seconds for the tunnel to be proven; exit code 124 after it
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) wait: Option<u32>,
-    /// Further service that HTTPProxies may send requests to; may be given several times
-    #[arg(long, value_name = "HOST:PORT", value_parser = target)]
+    /// Further service that HTTPProxies may send requests to; may be repeated
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_target)]
     pub(crate) expose: Vec<ExposedTarget>,
-    /// Make no HTTPProxy: serve those that name this connector
+    /// Create no HTTPProxy: serve those that name this connector
     #[arg(long, conflicts_with = "hostname")]
     pub(crate) connector_only: bool,
-    /// Address to listen on for gateways; may be given several times [default: all, any port]
+    /// Address to listen on for gateways; may be repeated [default: all addresses, any port]
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) bind: Vec<SocketAddr>,
-    /// Address that gateways find this machine at, beside those it has; may be given several times
+    /// Further address at which gateways reach this machine; may be repeated
     #[arg(long, value_name = "IP:PORT")]
     pub(crate) advertise: Vec<SocketAddr>,
-    /// Publish no address: gateways come through the relays of the class
+    /// Publish no addresses: gateways connect through the relays of the class
     #[arg(long)]
     pub(crate) relay_only: bool,
 }
 
-/// What a tunnel leads to.
+/// The target of a tunnel.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceArg {
     pub(crate) target: ExposedTarget,
     pub(crate) https: bool,
 }
 
-fn service(text: &str) -> Result<ServiceArg, String> {
+fn parse_service(text: &str) -> Result<ServiceArg, String> {
     let (https, rest) = match text.split_once("://") {
         Some(("http", rest)) => (false, rest),
         Some(("https", rest)) => (true, rest),
         Some((scheme, _)) => {
             return Err(format!(
-                "{scheme}:// is not served: write http:// or https://"
+                "{scheme}:// is not supported; use http:// or https://"
             ));
         }
         None => (false, text),
@@ -88,11 +88,11 @@ fn service(text: &str) -> Result<ServiceArg, String> {
         true => &local,
         false => rest,
     };
-    let target = target(written)?;
+    let target = parse_target(written)?;
     Ok(ServiceArg { target, https })
 }
 
-fn target(text: &str) -> Result<ExposedTarget, String> {
+fn parse_target(text: &str) -> Result<ExposedTarget, String> {
     text.parse()
 }
 
@@ -109,7 +109,7 @@ mod tests {
             ("https://localhost:8443", "localhost:8443", true),
             ("[2001:db8::1]:80", "[2001:db8::1]:80", false),
         ] {
-            let read = service(text).expect(text);
+            let read = parse_service(text).expect(text);
             assert_eq!(
                 (read.target.to_string().as_str(), read.https),
                 (target, https)
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_service_is_told_with_a_good_one() {
+    fn an_invalid_service_is_answered_with_an_example() {
         for text in [
             "",
             "0",
@@ -127,7 +127,7 @@ mod tests {
             "web",
             "http://web:80/path",
         ] {
-            let said = service(text).expect_err(text);
+            let said = parse_service(text).expect_err(text);
             assert!(
                 said.contains("localhost:3000") || said.contains("http://"),
                 "{said}"

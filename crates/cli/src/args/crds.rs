@@ -1,4 +1,4 @@
-//! The flags of `aplomb crds`. Nothing here does anything.
+//! The flags of `aplomb crds`. Contains no logic.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
 pub(crate) struct CrdsArgs {
-    /// Which kinds [default: all]
+    /// Kinds to print or install [default: all]
     #[arg(value_name = "KINDS")]
     pub(crate) kinds: Vec<CrdKinds>,
-    /// Leave out the Gateway API's kinds
+    /// Leave out the kinds of the Gateway API
     #[arg(long)]
     pub(crate) without_gateway_api: bool,
-    /// Install them in the cluster, and wait until it serves them. Ours are applied; the Gateway API's
-    /// are installed where they are missing or older, and left alone where they are not
+    /// Install them in the cluster, and wait until they are served. The Gateway API is only installed
+    /// where it is missing or older
     #[arg(long)]
     pub(crate) apply: bool,
-    /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
+    /// Kubeconfig of the cluster; not needed in a pod with a ServiceAccount
     #[arg(
         long,
         env = "APLOMB_KUBECONFIG",
@@ -32,15 +32,15 @@ pub(crate) enum CrdKinds {
     Coder,
     /// StableEgress
     Egress,
-    /// HTTPProxy, Connector and what belongs to them
+    /// HTTPProxy, Connector and related kinds
     Tunnel,
     /// Gateway, GatewayClass and HTTPRoute
     GatewayApi,
 }
 
 impl CrdsArgs {
-    /// The kinds asked for, in the order in which they are written.
-    pub(crate) fn chosen(&self) -> Vec<CrdKinds> {
+    /// The chosen kinds, in the order in which they are written.
+    pub(crate) fn selected(&self) -> Vec<CrdKinds> {
         let all = [
             CrdKinds::Coder,
             CrdKinds::Egress,

@@ -1,4 +1,4 @@
-//! The flags of `aplomb demo`. Nothing here does anything.
+//! The flags of `aplomb demo`. Contains no logic.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use clap::Args;
 #[derive(Args, Debug)]
 pub(crate) struct DemoArgs {
     /// Story to play: conflicts, tunnel, throttle, heartbeats or node-death; may be repeated
-    /// [default: all of them]
+    /// [default: all]
     #[arg(long, value_name = "NAME")]
     pub(crate) script: Vec<StoryName>,
-    /// How fast you read: 2 halves the pauses. Without a terminal there are none
+    /// Reading speed: 2 halves the pauses. Without a terminal there are none
     #[arg(long, default_value_t = 1.0, value_name = "NUMBER")]
     pub(crate) speed: f64,
-    /// One JSON object per line: kinds ready, say, event, result
+    /// Print one JSON object per line: kinds ready, say, event, result
     #[arg(long)]
     pub(crate) json: bool,
-    /// Stay up after the stories until a signal, also without a terminal
+    /// Keep running after the stories until a signal, even without a terminal
     #[arg(long)]
     pub(crate) keep: bool,
     /// Address of the page; port 0 picks a free one
@@ -29,7 +29,7 @@ pub(crate) struct DemoArgs {
         value_name = "ADDRESS:PORT"
     )]
     pub(crate) page: SocketAddr,
-    /// File to write a kubeconfig to, gone at the end [default: in a temporary directory]
+    /// File for the kubeconfig, removed at the end [default: in a temporary directory]
     #[arg(long, env = "APLOMB_DEMO_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! The command line of `aplomb egress-host`.
+//! The flags of `aplomb egress-host`. Contains no logic.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::LogFormat;
 
 #[derive(Args, Debug)]
 pub(crate) struct EgressHostArgs {
-    /// Address to put on the interface; may be given several times
+    /// Address to add to the interface; may be repeated
     #[arg(
         long,
         env = "APLOMB_EGRESS_ADDRESS",
@@ -17,7 +17,7 @@ pub(crate) struct EgressHostArgs {
         value_delimiter = ','
     )]
     pub(crate) address: Vec<IpAddr>,
-    /// StableEgress of the cluster to take the address from; may be given several times
+    /// StableEgress to take the address from; may be repeated
     #[arg(
         long,
         env = "APLOMB_EGRESS_STABLE_EGRESS",
@@ -25,13 +25,13 @@ pub(crate) struct EgressHostArgs {
         value_delimiter = ','
     )]
     pub(crate) stable_egress: Vec<String>,
-    /// Interface to put it on [default: the one with the default route]
+    /// Interface for the addresses [default: the one with the default route]
     #[arg(long, env = "APLOMB_EGRESS_INTERFACE", value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// Gateway of the link [default: 172.31.1.1, or fe80::1 for IPv6]
     #[arg(long, env = "APLOMB_EGRESS_GATEWAY", value_name = "IP")]
     pub(crate) gateway: Option<IpAddr>,
-    /// Routing table of the first address; each further one has the next
+    /// Routing table of the first address; further addresses use the next ones
     #[arg(
         long,
         env = "APLOMB_EGRESS_TABLE",
@@ -39,7 +39,7 @@ pub(crate) struct EgressHostArgs {
         default_value_t = 2010
     )]
     pub(crate) table: u32,
-    /// Priority of the rules
+    /// Priority of the routing rules
     #[arg(
         long,
         env = "APLOMB_EGRESS_PRIORITY",
@@ -55,10 +55,10 @@ pub(crate) struct EgressHostArgs {
         default_value = "127.0.0.1:9963"
     )]
     pub(crate) listen: SocketAddr,
-    /// Kubeconfig for --stable-egress [default: that of the pod, or of kubectl]
+    /// Kubeconfig for --stable-egress [default: kubectl's, or the pod's ServiceAccount]
     #[arg(long, env = "APLOMB_EGRESS_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// How log lines look
+    /// Format of log lines
     #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 }

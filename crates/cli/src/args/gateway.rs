@@ -1,4 +1,4 @@
-//! The flags of `aplomb gateway`. Nothing here does anything.
+//! The flags of `aplomb gateway`. Contains no logic.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use super::LogFormat;
 
 #[derive(Args, Debug)]
 pub(crate) struct GatewayArgs {
-    /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
+    /// Kubeconfig of the cluster; not needed in a pod with a ServiceAccount
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Address of the public HTTP listener; port 0 picks a free one
@@ -33,16 +33,16 @@ pub(crate) struct GatewayArgs {
     /// Namespace of the GatewayReplicas [default: the pod's, or aplomb-system]
     #[arg(long, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
-    /// What this replica is called [default: host name and port]
+    /// Name of this replica [default: host name and port]
     #[arg(long, env = "APLOMB_IDENTITY", value_name = "NAME")]
     pub(crate) identity: Option<String>,
-    /// File of the iroh key, made if it is missing [default: another key in each life]
+    /// File of the iroh key, created if it does not exist [default: a new key at each start]
     #[arg(long, env = "APLOMB_KEY_FILE", value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// Address of the QUIC socket from which agents are reached [default: any]
+    /// Address of the QUIC socket for connections to agents [default: any]
     #[arg(long, env = "APLOMB_QUIC", value_name = "ADDRESS:PORT")]
     pub(crate) quic: Option<SocketAddr>,
-    /// Relay to use beside those of the ConnectorClasses; may be repeated
+    /// Relay to use in addition to those of the ConnectorClasses; may be repeated
     #[arg(long, env = "APLOMB_RELAYS", value_delimiter = ',', value_name = "URL")]
     pub(crate) relay: Vec<String>,
     /// Send X-Aplomb-Reason and X-Aplomb-Revision
@@ -54,13 +54,13 @@ pub(crate) struct GatewayArgs {
         value_name = "BOOL"
     )]
     pub(crate) headers: bool,
-    /// Note each request on standard output, as JSON
+    /// Print each request to standard output as JSON
     #[arg(long, env = "APLOMB_ACCESS_LOG")]
     pub(crate) access_log: bool,
-    /// Hostname of the tunnel for requests that name none: whose Host is an IP address or localhost
+    /// Hostname of the tunnel for requests whose Host is an IP address or localhost
     #[arg(long, env = "APLOMB_DEFAULT_HOST", value_name = "HOST")]
     pub(crate) default_host: Option<String>,
-    /// Network of proxies whose X-Forwarded-For is believed; may be repeated
+    /// Network of proxies with a trusted X-Forwarded-For; may be repeated
     #[arg(
         long,
         env = "APLOMB_TRUSTED_PROXIES",
@@ -68,7 +68,7 @@ pub(crate) struct GatewayArgs {
         value_name = "CIDR"
     )]
     pub(crate) trusted_proxy: Vec<ipnet::IpNet>,
-    /// Network that backends of every ConnectorClass may reach although it is not public; may be
+    /// Private network that backends of every ConnectorClass may reach; may be
     /// repeated
     #[arg(
         long,
@@ -77,7 +77,7 @@ pub(crate) struct GatewayArgs {
         value_name = "CIDR"
     )]
     pub(crate) allow_network: Vec<ipnet::IpNet>,
-    /// Network that backends may not reach, whatever a ConnectorClass opens; may be repeated
+    /// Network that backends may not reach, even if a ConnectorClass allows it; may be repeated
     #[arg(
         long,
         env = "APLOMB_DENY_NETWORKS",
@@ -85,10 +85,10 @@ pub(crate) struct GatewayArgs {
         value_name = "CIDR"
     )]
     pub(crate) deny_network: Vec<ipnet::IpNet>,
-    /// File of authorities for https origins, beside the system's
+    /// PEM file of authorities for https origins, in addition to the system's
     #[arg(long, env = "APLOMB_ORIGIN_CA", value_name = "FILE")]
     pub(crate) origin_ca: Option<PathBuf>,
-    /// How many seconds after its last heartbeat this replica counts as gone
+    /// Seconds without a heartbeat before this replica is considered gone
     #[arg(
         long,
         env = "APLOMB_LEASE_SECONDS",
@@ -97,7 +97,7 @@ pub(crate) struct GatewayArgs {
         value_name = "SECONDS"
     )]
     pub(crate) lease_seconds: u32,
-    /// How many seconds requests under way have at the end
+    /// Seconds that open requests have at shutdown
     #[arg(
         long,
         env = "APLOMB_DRAIN_SECONDS",
@@ -105,10 +105,10 @@ pub(crate) struct GatewayArgs {
         value_name = "SECONDS"
     )]
     pub(crate) drain_seconds: u64,
-    /// Print the settings in force and exit
+    /// Print the effective settings and exit
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// How log lines are written to stderr; RUST_LOG says which
+    /// Format of log lines on stderr; RUST_LOG sets the levels
     #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 }

@@ -1,4 +1,4 @@
-//! The flags of `aplomb get`. Nothing here does anything.
+//! The flags of `aplomb get`. Contains no logic.
 
 use clap::{Args, ValueEnum};
 
@@ -6,34 +6,34 @@ use super::ClusterArgs;
 
 #[derive(Args, Debug)]
 pub(crate) struct GetArgs {
-    /// Kinds, separated by commas, and names; or KIND/NAME, several times [default: all kinds]
+    /// Kinds, separated by commas, and names; or KIND/NAME, repeated [default: all kinds]
     #[arg(value_name = "KIND[,KIND] [NAME]|KIND/NAME")]
     pub(crate) what: Vec<String>,
     #[command(flatten)]
     pub(crate) cluster: ClusterArgs,
-    /// Those of every namespace
+    /// Objects of every namespace
     #[arg(long, short = 'A')]
     pub(crate) all_namespaces: bool,
     /// Only objects with these labels
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     pub(crate) selector: Option<String>,
-    /// Go on, and print each row that changes
+    /// Keep watching, and print each row that changes
     #[arg(long, short)]
     pub(crate) watch: bool,
-    /// How they are printed [default: a table]
+    /// Output format [default: a table]
     #[arg(long, short, value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<GetOutput>,
-    /// No line with the titles of the columns
+    /// Print no column titles
     #[arg(long, visible_alias = "no-header")]
     pub(crate) no_headers: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GetOutput {
-    /// A table with every column
+    /// A table with all columns
     Wide,
     Json,
     Yaml,
-    /// Kind and name, one in each line
+    /// Kind and name, one per line
     Name,
 }

@@ -1,4 +1,4 @@
-//! The flags of `aplomb run`. Nothing here does anything.
+//! The flags of `aplomb run`. Contains no logic.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,13 +8,13 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArgs {
-    /// Which operators [default: all]
+    /// Operators to run [default: all]
     #[arg(value_name = "OPERATOR")]
     operators: Vec<OperatorArg>,
-    /// Kubeconfig of the cluster; in a pod, its ServiceAccount is used without it
+    /// Kubeconfig of the cluster; not needed in a pod with a ServiceAccount
     #[arg(long, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Base domain of the hostnames that tunnels are given, where their class names none
+    /// Base domain of assigned hostnames, for classes without a domain
     #[arg(
         long,
         env = "APLOMB_DOMAIN",
@@ -22,7 +22,7 @@ pub(crate) struct RunArgs {
         value_name = "DOMAIN"
     )]
     pub(crate) domain: String,
-    /// Base of the Hetzner Cloud API
+    /// Base URL of the Hetzner Cloud API
     #[arg(
         long,
         env = "APLOMB_HETZNER_ENDPOINT",
@@ -30,17 +30,17 @@ pub(crate) struct RunArgs {
         value_name = "URL"
     )]
     pub(crate) hetzner_endpoint: String,
-    /// File with the API token for every StableEgress without a tokenSecretRef; read again when it
+    /// File with the API token for each StableEgress without a tokenSecretRef; read again when it
     /// changes
     #[arg(long, env = "APLOMB_HETZNER_TOKEN_FILE", value_name = "FILE")]
     pub(crate) hetzner_token_file: Option<PathBuf>,
-    /// Namespace of leases, of Secrets with tokens and of gateways [default: the pod's, or aplomb-system]
+    /// Namespace of leases, token Secrets and gateways [default: the pod's, or aplomb-system]
     #[arg(long, env = "APLOMB_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
     /// Namespace of the pods that prepare nodes [default: all]
     #[arg(long, env = "APLOMB_PODS_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) pods_namespace: Option<String>,
-    /// The only namespace of Coder's objects that is looked at [default: all]
+    /// The only namespace in which Coder objects are reconciled [default: all]
     #[arg(long, env = "APLOMB_WATCH_NAMESPACE", value_name = "NAMESPACE")]
     pub(crate) watch_namespace: Option<String>,
     /// Address of the page, /status.json, /metrics, /livez, /readyz and /debug; port 0 picks a free one
@@ -51,7 +51,7 @@ pub(crate) struct RunArgs {
         value_name = "ADDRESS:PORT"
     )]
     pub(crate) admin: SocketAddr,
-    /// Act only as the leader of several replicas
+    /// Use leader election: only one of several replicas is active
     #[arg(
         long,
         env = "APLOMB_LEADER_ELECT",
@@ -60,19 +60,19 @@ pub(crate) struct RunArgs {
         value_name = "BOOL"
     )]
     pub(crate) leader_elect: bool,
-    /// What this replica is called [default: host name and process id]
+    /// Name of this replica [default: host name and process id]
     #[arg(long, env = "APLOMB_IDENTITY", value_name = "NAME")]
     pub(crate) identity: Option<String>,
-    /// Print the settings in force and exit
+    /// Print the effective settings and exit
     #[arg(long)]
     pub(crate) print_config: bool,
-    /// How log lines are written to stderr; RUST_LOG says which
+    /// Format of log lines on stderr; RUST_LOG sets the levels
     #[arg(long, env = "APLOMB_LOG_FORMAT", default_value_t = LogFormat::Text, value_name = "FORMAT")]
     pub(crate) log_format: LogFormat,
 }
 
 impl RunArgs {
-    /// The operators that are named, or all.
+    /// The named operators, or all.
     pub(crate) fn operators(&self) -> &[OperatorArg] {
         match self.operators.as_slice() {
             [] => OperatorArg::value_variants(),
@@ -83,7 +83,7 @@ impl RunArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum OperatorArg {
-    /// Coder's provisioners and workspace proxies, on one budget per server
+    /// Coder's provisioners and workspace proxies, with one rate limit per server
     Coder,
     /// A floating IP follows a healthy node
     Egress,

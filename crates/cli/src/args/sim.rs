@@ -1,12 +1,12 @@
-//! The flags of `aplomb sim`. Nothing here does anything.
+//! The flags of `aplomb sim`. Contains no logic.
 
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::Version;
-use aplomb_apiserver::stand_in::span;
+use aplomb_fake_services::coderd::Version;
+use aplomb_fake_services::stand_in::span;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum SimCommand {
     Hetzner(HetznerArgs),
 }
 
-// Where a stand-in serves. No doc comment: clap would take it for what the command does.
+// The listen address. Not a doc comment: clap would use it as the description of the command.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ListenArgs {
     /// Address to serve on; port 0 picks a free one
@@ -44,7 +44,7 @@ pub(crate) struct CoderdArgs {
     /// organization-admin, template-admin, member) [default: sim-owner-token of admin, an owner]
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Requests a minute, for each user and path; 0 and below is no limit
+    /// Requests per minute, for each user and path; 0 and below mean no limit
     #[arg(
         long,
         default_value_t = 512,
@@ -52,40 +52,40 @@ pub(crate) struct CoderdArgs {
         value_name = "REQUESTS"
     )]
     pub(crate) limit: i64,
-    /// How long after the UTC minute the limiter's windows begin
+    /// Offset of the limiter's windows from the UTC minute
     #[arg(long, default_value = "0s", value_parser = span::parse, value_name = "TIME")]
     pub(crate) offset: Duration,
-    /// Version: before 2.32 the limiter counts addresses, before 2.36 doubled slashes dodge it
+    /// Version: before 2.32 the limiter counts by address, before 2.36 doubled slashes evade it
     #[arg(long, default_value = "2.36", value_name = "VERSION")]
     pub(crate) version: Version,
-    /// Without a licence for provisioners and proxies
+    /// Simulate a server without a license for provisioners and proxies
     #[arg(long)]
     pub(crate) unlicensed: bool,
-    /// Without the paths of paid features
+    /// Simulate a server without the paths of paid features
     #[arg(long)]
     pub(crate) agpl: bool,
-    /// Deleting a key ends the sessions of its daemons, as later versions do
+    /// Deleting a key ends the sessions of its daemons, as in later versions
     #[arg(long)]
     pub(crate) ends_sessions: bool,
-    /// Answer to those who may not pass the limiter by
+    /// Response to users who may not bypass the limiter
     #[arg(long, value_enum, default_value_t = BypassRefusal::Required, value_name = "STATUS")]
     pub(crate) bypass_refusal: BypassRefusal,
-    /// How often daemons say that they live
+    /// Interval of daemon heartbeats
     #[arg(long, default_value = "60s", value_parser = span::parse, value_name = "TIME")]
     pub(crate) heartbeat: Duration,
-    /// Name of an organisation; the first is the default one [default: coder]
+    /// Name of an organization; the first is the default one [default: coder]
     #[arg(long = "organization", value_name = "NAME")]
     pub(crate) organizations: Vec<String>,
-    /// Play the pods of provisioners and proxies in this cluster, which has nobody to run them
+    /// Simulate the pods of provisioners and proxies in this cluster, if it has no kubelet
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// Play only pods that talk to this URL [default: any]
+    /// Simulate only pods that connect to this URL [default: any]
     #[arg(long = "url", requires = "kubeconfig", value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// How long the jobs take that played daemons always have [default: none]
+    /// Duration of jobs, which simulated daemons then always have [default: no jobs]
     #[arg(long, requires = "kubeconfig", value_parser = span::parse, value_name = "TIME")]
     pub(crate) job: Option<Duration>,
-    /// Seed of everything random, keys and tokens too [default: random]
+    /// Seed of all random values, including keys and tokens [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 }
@@ -94,38 +94,38 @@ pub(crate) struct CoderdArgs {
 pub(crate) struct HetznerArgs {
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// File with one accepted token per line: the token, and after it a project and the word readonly if wanted
+    /// File with one accepted token per line: the token, then optionally a project and the word readonly
     #[arg(long, env = "APLOMB_SIM_TOKEN_FILE", value_name = "FILE")]
     pub(crate) token_file: PathBuf,
-    /// Requests a full bucket allows
+    /// Requests that a full bucket allows
     #[arg(long, default_value_t = 3600, value_name = "REQUESTS")]
     pub(crate) limit: u64,
-    /// Requests a bucket gains per second [default: the limit in an hour]
+    /// Requests a bucket gains per second [default: the limit per hour]
     #[arg(long, value_name = "REQUESTS")]
     pub(crate) refill_per_second: Option<f64>,
-    /// Who shares a bucket
+    /// Scope of a bucket
     #[arg(long, value_enum, default_value_t = FractionArg::Project)]
     pub(crate) per: FractionArg,
-    /// How long an action runs: a duration, or a range to draw from
-    #[arg(long, default_value = "500ms..1s", value_parser = action_time, value_name = "TIME")]
+    /// Duration of an action: a fixed one, or a range to choose from
+    #[arg(long, default_value = "500ms..1s", value_parser = parse_action_time, value_name = "TIME")]
     pub(crate) action_time: ActionTimeArg,
-    /// Refused requests cost the part of a token that had refilled
+    /// Rejected requests use up the partly refilled token
     #[arg(long)]
     pub(crate) drain_on_refusal: bool,
-    /// Answer to an assign to the server that holds the address already
+    /// Response to assigning an address to the server that already has it
     #[arg(long, value_enum, default_value_t = SameServerAssign::Accepted, value_name = "ANSWER")]
     pub(crate) same_server_assign: SameServerAssign,
-    /// Seed of everything random [default: random]
+    /// Seed of all random values [default: random]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum BypassRefusal {
-    /// Precondition required, as the server has it
+    /// Precondition required, as the real server responds
     #[value(name = "428")]
     Required,
-    /// Precondition failed, as some documents have it
+    /// Precondition failed, as some documentation describes
     #[value(name = "412")]
     Failed,
 }
@@ -140,7 +140,7 @@ pub(crate) enum FractionArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum SameServerAssign {
-    /// 201 and an action that changes nothing
+    /// 201 with an action that changes nothing
     #[value(name = "ok")]
     Accepted,
     /// 422 `floating_ip_assigned`
@@ -148,10 +148,10 @@ pub(crate) enum SameServerAssign {
     Refused,
 }
 
-/// A range, in a type of its own because clap takes a bare one apart.
+/// A range, in a type of its own because clap splits a bare range.
 #[derive(Clone, Debug)]
 pub(crate) struct ActionTimeArg(pub(crate) RangeInclusive<Duration>);
 
-fn action_time(text: &str) -> Result<ActionTimeArg, String> {
+fn parse_action_time(text: &str) -> Result<ActionTimeArg, String> {
     span::range(text).map(ActionTimeArg)
 }

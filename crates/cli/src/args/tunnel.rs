@@ -1,4 +1,4 @@
-//! The flags of `aplomb tunnel`. Nothing here does anything.
+//! The flags of `aplomb tunnel`. Contains no logic.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 pub(crate) struct TunnelArgs {
     #[command(subcommand)]
     pub(crate) what: TunnelCommand,
-    /// Kubeconfig of the cluster [default: that of the pod, or of kubectl]
+    /// Kubeconfig of the cluster [default: kubectl's, or the pod's ServiceAccount]
     #[arg(long, global = true, env = "APLOMB_KUBECONFIG", value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
     /// Namespace [default: that of the kubeconfig's context]
@@ -24,28 +24,28 @@ pub(crate) struct TunnelArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TunnelCommand {
-    /// List tunnels, and whether each works
+    /// List tunnels with their state
     List {
-        /// Those of every namespace
+        /// Tunnels of every namespace
         #[arg(long, short = 'A')]
         all_namespaces: bool,
-        /// How they are printed
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = TunnelOutput::Table, value_name = "FORMAT")]
         output: TunnelOutput,
     },
     /// Show one tunnel: conditions, timeline and connector; exit code 1 if it does not work
     Status {
-        /// Its name
+        /// Name of the tunnel
         name: String,
-        /// How it is printed
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = TunnelOutput::Table, value_name = "FORMAT")]
         output: TunnelOutput,
     },
     /// Delete a tunnel
     Delete {
-        /// Its name
+        /// Name of the tunnel
         name: String,
-        /// Its connector too, unless other tunnels use it
+        /// Delete its connector too, unless other tunnels use it
         #[arg(long)]
         connector: bool,
     },

@@ -1,5 +1,5 @@
-//! What `aplomb connect` prints: the stages on standard error as they happen, the URL on standard
-//! output when it is proven; or each event as a line of JSON on standard output.
+//! The output of `aplomb connect`: stages on standard error as they happen and the URL on standard output
+//! once it is proven, or with `--json` each event as a line on standard output.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use aplomb_tunnel_agent::AgentEvent;
 use tokio::time::{Instant, sleep, sleep_until};
 
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-const FRAME: Duration = Duration::from_millis(100);
-const WIPE: &str = "\r\x1b[2K";
+const FRAME_TIME: Duration = Duration::from_millis(100);
+const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// How a line is meant.
+/// The meaning of a line.
 #[derive(Clone, Copy)]
 enum Mark {
     Done,
@@ -21,17 +21,17 @@ enum Mark {
 /// A screen.
 pub(super) struct ConnectScreen {
     json: bool,
-    began: Instant,
-    /// A person watches who can be shown something that moves.
+    started: Instant,
+    /// Standard error is a terminal, so that progress can be shown.
     live: bool,
     colour: bool,
     frame: usize,
-    spinning: bool,
-    /// What is waited for.
+    spinner_drawn: bool,
+    /// The awaited state.
     waiting: &'static str,
     accepted: bool,
-    hinted: bool,
-    trouble: Option<String>,
+    hint_shown: bool,
+    last_problem: Option<String>,
 }
 
 impl ConnectScreen {
@@ -41,47 +41,47 @@ impl ConnectScreen {
         let dumb = said("TERM").is_some_and(|term| term == "dumb");
         Self {
             json,
-            began: Instant::now(),
+            started: Instant::now(),
             live: terminal && !dumb && !json,
             colour: terminal && !dumb && said("NO_COLOR").is_none(),
             frame: 0,
-            spinning: false,
+            spinner_drawn: false,
             waiting: "the API server",
             accepted: false,
-            hinted: false,
-            trouble: None,
+            hint_shown: false,
+            last_problem: None,
         }
     }
 
-    /// Shows an event.
+    /// Prints an event.
     pub(super) fn show(&mut self, event: &AgentEvent) {
         self.accepted |= matches!(event, AgentEvent::Accepted { .. });
         if let AgentEvent::NotReady { reason, message } = event {
-            self.trouble = Some(format!("{reason}: {message}"));
+            self.last_problem = Some(format!("{reason}: {message}"));
         }
         if self.json {
-            return self.line(event);
+            return self.print_json(event);
         }
-        let (mark, word, text) = told(event);
-        self.print(mark, word, &text);
-        self.waiting = waiting(event).unwrap_or(self.waiting);
+        let (mark, word, text) = describe_event(event);
+        self.print_line(mark, word, &text);
+        self.waiting = waiting_text(event).unwrap_or(self.waiting);
         if let AgentEvent::Proven { url } = event {
-            // Whoever reads it may have gone; the tunnel stays.
+            // The reader may have closed the pipe; the tunnel stays up.
             drop(writeln!(std::io::stdout(), "{url}"));
         }
     }
 
     /// One event as JSON, with the time since the start.
-    fn line(&self, event: &AgentEvent) {
+    fn print_json(&self, event: &AgentEvent) {
         let mut line = serde_json::to_value(event).unwrap_or_default();
-        line["elapsedMs"] = serde_json::json!(self.began.elapsed().as_millis());
-        // Whoever reads it may have gone; the tunnel stays.
+        line["elapsedMs"] = serde_json::json!(self.started.elapsed().as_millis());
+        // The reader may have closed the pipe; the tunnel stays up.
         drop(writeln!(std::io::stdout(), "{line}"));
     }
 
-    fn print(&mut self, mark: Mark, word: &str, text: &str) {
-        self.wipe();
-        let elapsed = self.began.elapsed().as_secs_f64();
+    fn print_line(&mut self, mark: Mark, word: &str, text: &str) {
+        self.clear_line();
+        let elapsed = self.started.elapsed().as_secs_f64();
         let (glyph, colour) = match mark {
             Mark::Done => ("✓", "32"),
             Mark::Trouble => ("!", "33"),
@@ -93,9 +93,9 @@ impl ConnectScreen {
         eprintln!("{glyph} {elapsed:>7.3} s  {word:<11} {text}");
     }
 
-    /// Moves what moves, and says once what silence means.
+    /// Updates the progress line, and prints a hint once after a long time without events.
     pub(super) async fn tick(&mut self, hint: Instant) {
-        let quiet = !self.accepted && !self.hinted && !self.json;
+        let quiet = !self.accepted && !self.hint_shown && !self.json;
         let hint = async {
             match quiet {
                 true => sleep_until(hint).await,
@@ -104,7 +104,7 @@ impl ConnectScreen {
         };
         let frame = async {
             match self.live && !self.waiting.is_empty() {
-                true => sleep(FRAME).await,
+                true => sleep(FRAME_TIME).await,
                 false => std::future::pending().await,
             }
         };
@@ -115,46 +115,46 @@ impl ConnectScreen {
         };
         match silent {
             true => {
-                self.hinted = true;
-                let text = "nobody has accepted the connector yet; does `aplomb run tunnel` run?";
-                self.print(Mark::Trouble, "waiting", text);
+                self.hint_shown = true;
+                let text = "the connector is not accepted yet; check that `aplomb run tunnel` runs";
+                self.print_line(Mark::Trouble, "waiting", text);
             }
-            false => self.spin(),
+            false => self.draw_spinner(),
         }
     }
 
-    fn spin(&mut self) {
+    fn draw_spinner(&mut self) {
         self.frame = (self.frame + 1) % FRAMES.len();
-        self.spinning = true;
-        let elapsed = self.began.elapsed().as_secs();
+        self.spinner_drawn = true;
+        let elapsed = self.started.elapsed().as_secs();
         eprint!(
-            "{WIPE}{} {elapsed:>5} s  waiting for {}",
+            "{CLEAR_LINE}{} {elapsed:>5} s  waiting for {}",
             FRAMES[self.frame], self.waiting
         );
         drop(std::io::stderr().flush());
     }
 
-    fn wipe(&mut self) {
-        if std::mem::take(&mut self.spinning) {
-            eprint!("{WIPE}");
+    fn clear_line(&mut self) {
+        if std::mem::take(&mut self.spinner_drawn) {
+            eprint!("{CLEAR_LINE}");
         }
     }
 
-    /// Leaves a clean line behind.
-    pub(super) fn end(&mut self) {
-        self.wipe();
+    /// Removes the progress line.
+    pub(super) fn finish(&mut self) {
+        self.clear_line();
         self.live = false;
     }
 
-    /// What was last wrong, to be added to a sentence.
-    pub(super) fn trouble(&self) -> String {
-        let trouble = self.trouble.as_ref();
+    /// The last problem, as an ending of a sentence.
+    pub(super) fn last_problem(&self) -> String {
+        let trouble = self.last_problem.as_ref();
         trouble.map_or_else(String::new, |trouble| format!(": {trouble}"))
     }
 }
 
-/// What an event is to a person.
-fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
+/// The line for an event.
+fn describe_event(event: &AgentEvent) -> (Mark, &'static str, String) {
     match event {
         AgentEvent::Registered {
             namespace,
@@ -170,8 +170,8 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
         AgentEvent::Accepted { gateways, relays } => {
             let text = format!(
                 "{}, {}",
-                count(*gateways, "gateway"),
-                count(*relays, "relay")
+                pluralize(*gateways, "gateway"),
+                pluralize(*relays, "relay")
             );
             (Mark::Done, "accepted", text)
         }
@@ -183,16 +183,14 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
             (Mark::Done, "listening", all.join(", "))
         }
         AgentEvent::HeartbeatLost { message } => (Mark::Trouble, "heartbeat", message.clone()),
-        AgentEvent::HeartbeatRecovered => {
-            (Mark::Done, "heartbeat", "goes through again".to_owned())
-        }
+        AgentEvent::HeartbeatRecovered => (Mark::Done, "heartbeat", "restored".to_owned()),
         AgentEvent::Programmed => (
             Mark::Done,
             "programmed",
-            "every gateway serves it".to_owned(),
+            "served by every gateway".to_owned(),
         ),
         AgentEvent::Proven { .. } => {
-            let text = "a signed answer came back through every gateway".to_owned();
+            let text = "a signed response came back through every gateway".to_owned();
             (Mark::Done, "proven", text)
         }
         AgentEvent::NotReady { reason, message } => {
@@ -209,8 +207,8 @@ fn told(event: &AgentEvent) -> (Mark, &'static str, String) {
     }
 }
 
-/// What is waited for after an event; nothing after the last.
-fn waiting(event: &AgentEvent) -> Option<&'static str> {
+/// The next awaited state after an event; `None` after the last.
+fn waiting_text(event: &AgentEvent) -> Option<&'static str> {
     match event {
         AgentEvent::Registered { .. } => Some("the operator to accept the connector"),
         AgentEvent::Accepted { .. } => Some("addresses to publish"),
@@ -225,7 +223,7 @@ fn waiting(event: &AgentEvent) -> Option<&'static str> {
     }
 }
 
-fn count(number: usize, what: &str) -> String {
+fn pluralize(number: usize, what: &str) -> String {
     match number {
         0 => format!("no {what}"),
         1 => format!("1 {what}"),

@@ -1,7 +1,7 @@
-//! `aplomb crds --apply`: installs definitions and waits until they are served.
+//! `aplomb crds --apply`: installs CRDs and waits until they are served.
 //!
-//! Ours are applied. The Gateway API's belong to the whole cluster: they are installed where they are
-//! missing or older, and never taken back to an older version or to another channel.
+//! Ours are applied. The Gateway API's CRDs belong to the whole cluster: they are installed where they are
+//! missing or older, and never changed to an older version or another channel.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -16,54 +16,51 @@ use kube::{Api, Client, ResourceExt};
 use crate::args::CrdKinds;
 
 const MANAGER: &str = "aplomb-crds";
-/// A server that takes longer to serve a kind is not well.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for the server to serve a kind.
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Crds = Api<CustomResourceDefinition>;
 
-/// Installs them all, one line each, even if one is refused.
+/// Installs all of them, printing one line each, even if one is rejected.
 pub(super) async fn run(client: &Client, chosen: &[CrdKinds]) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     let mut failed = Vec::new();
-    let own = chosen.iter().flat_map(|kinds| super::ours(*kinds));
+    let own = chosen
+        .iter()
+        .flat_map(|kinds| super::definitions_for(*kinds));
     for definition in own {
         let done = apply(&crds, &definition)
             .await
             .map(|()| "applied".to_owned());
-        told(&definition.name_any(), done, &mut failed)?;
+        print_result(&definition.name_any(), done, &mut failed)?;
     }
     if chosen.contains(&CrdKinds::GatewayApi) {
         for (plural, text) in DEFINITIONS {
             let definition: CustomResourceDefinition =
                 serde_saphyr::from_str(text).context(plural)?;
-            let done = gateway_api(&crds, &definition).await;
-            told(&definition.name_any(), done, &mut failed)?;
+            let done = install_gateway_api(&crds, &definition).await;
+            print_result(&definition.name_any(), done, &mut failed)?;
         }
     }
     if !failed.is_empty() {
-        bail!(
-            "not installed: {}; the lines above say why",
-            failed.join(", ")
-        );
+        bail!("not installed: {}; see the lines above", failed.join(", "));
     }
     Ok(())
 }
 
-/// Installs the Gateway API's definitions that are missing, for a process that cannot work without them.
-/// Those that are there are left as they are, whatever their version.
-pub(crate) async fn provide(client: &Client) -> Result<()> {
+/// Installs the missing CRDs of the Gateway API, for a process that requires them.
+/// Existing ones are left unchanged, whatever their version.
+pub(crate) async fn ensure_gateway_api(client: &Client) -> Result<()> {
     let crds: Crds = Api::all(client.clone());
     for (plural, text) in DEFINITIONS {
         let definition: CustomResourceDefinition = serde_saphyr::from_str(text).context(plural)?;
         let name = definition.name_any();
         match crds.get_opt(&name).await {
             Ok(None) => create(&crds, &definition).await.with_context(|| {
-                format!(
-                    "there is no {name}: `aplomb crds --apply` installs it, run by an administrator"
-                )
+                format!("{name} not installed; run `aplomb crds --apply` as an administrator")
             })?,
             Ok(Some(_)) => {}
-            // Whoever may not look has been given them by somebody who may.
+            // A user without the right to read CRDs is expected to have been set up by an administrator.
             Err(kube::Error::Api(status)) if status.is_forbidden() => {}
             Err(error) => return Err(error).context(name),
         }
@@ -80,16 +77,16 @@ async fn create(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()
         Err(kube::Error::Api(status)) if status.is_already_exists() => {}
         made => drop(made?),
     }
-    served(crds, &definition.name_any()).await
+    wait_served(crds, &definition.name_any()).await
 }
 
-/// Says what became of one. Whoever may not install it may install none.
-fn told(name: &str, done: Result<String>, failed: &mut Vec<String>) -> Result<()> {
+/// Prints the result for one CRD. Missing rights end the command: they would fail for all.
+fn print_result(name: &str, done: Result<String>, failed: &mut Vec<String>) -> Result<()> {
     match done {
         Ok(what) => println!("{name} {what}"),
         Err(error) if is_forbidden(&error) => return Err(error),
         Err(error) => {
-            eprintln!("{name} refused: {}", crate::fault::line(&error));
+            eprintln!("{name} rejected: {}", crate::error_text::error_line(&error));
             failed.push(name.to_owned());
         }
     }
@@ -106,44 +103,48 @@ async fn apply(crds: &Crds, definition: &CustomResourceDefinition) -> Result<()>
     let params = PatchParams::apply(MANAGER).force();
     crds.patch(&name, &params, &Patch::Apply(definition))
         .await?;
-    served(crds, &name).await
+    wait_served(crds, &name).await
 }
 
-async fn served(crds: &Crds, name: &str) -> Result<()> {
+async fn wait_served(crds: &Crds, name: &str) -> Result<()> {
     let established = conditions::is_crd_established();
     let established = await_condition(crds.clone(), name, established);
-    let established = tokio::time::timeout(PATIENCE, established).await;
-    established.with_context(|| format!("not served within {} s", PATIENCE.as_secs()))??;
+    let established = tokio::time::timeout(ESTABLISH_TIMEOUT, established).await;
+    established
+        .with_context(|| format!("not served within {} s", ESTABLISH_TIMEOUT.as_secs()))??;
     Ok(())
 }
 
-async fn gateway_api(crds: &Crds, definition: &CustomResourceDefinition) -> Result<String> {
+async fn install_gateway_api(crds: &Crds, definition: &CustomResourceDefinition) -> Result<String> {
     let there = crds.get_opt(&definition.name_any()).await?;
     let wanted = annotation(definition, BUNDLE_VERSION);
-    match verdict(there.as_ref(), definition) {
-        Verdict::Install => {
+    match decide_install(there.as_ref(), definition) {
+        InstallDecision::Install => {
             apply(crds, definition).await?;
             Ok(format!("installed, version {wanted}"))
         }
-        Verdict::Raise(from) => {
+        InstallDecision::Upgrade(from) => {
             apply(crds, definition).await?;
-            Ok(format!("raised from version {from} to {wanted}"))
+            Ok(format!("upgraded from version {from} to {wanted}"))
         }
-        Verdict::Leave(why) => Ok(format!("left alone: {why}")),
+        InstallDecision::Keep(why) => Ok(format!("unchanged: {why}")),
     }
 }
 
-/// What is done with a definition of the Gateway API.
+/// What to do with a CRD of the Gateway API.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum InstallDecision {
     Install,
-    Raise(String),
-    Leave(String),
+    Upgrade(String),
+    Keep(String),
 }
 
-fn verdict(there: Option<&CustomResourceDefinition>, ours: &CustomResourceDefinition) -> Verdict {
+fn decide_install(
+    there: Option<&CustomResourceDefinition>,
+    ours: &CustomResourceDefinition,
+) -> InstallDecision {
     let Some(there) = there else {
-        return Verdict::Install;
+        return InstallDecision::Install;
     };
     let (theirs, wanted) = (
         annotation(there, BUNDLE_VERSION),
@@ -151,17 +152,17 @@ fn verdict(there: Option<&CustomResourceDefinition>, ours: &CustomResourceDefini
     );
     let (channel, own) = (annotation(there, CHANNEL), annotation(ours, CHANNEL));
     if channel != own {
-        return Verdict::Leave(format!("it is of the channel {channel:?}, ours is {own:?}"));
+        return InstallDecision::Keep(format!("its channel is {channel:?}, ours is {own:?}"));
     }
-    let (Some(found), Some(known)) = (release(theirs), release(wanted)) else {
-        return Verdict::Leave(format!(
-            "it says no version that can be compared: {theirs:?}"
-        ));
+    let (Some(found), Some(known)) = (parse_release(theirs), parse_release(wanted)) else {
+        return InstallDecision::Keep(format!("its version {theirs:?} cannot be compared"));
     };
     match found.cmp(&known) {
-        Ordering::Less => Verdict::Raise(theirs.to_owned()),
-        Ordering::Equal => Verdict::Leave(format!("version {theirs} is there")),
-        Ordering::Greater => Verdict::Leave(format!("version {theirs} is newer than {wanted}")),
+        Ordering::Less => InstallDecision::Upgrade(theirs.to_owned()),
+        Ordering::Equal => InstallDecision::Keep(format!("version {theirs} is installed")),
+        Ordering::Greater => {
+            InstallDecision::Keep(format!("version {theirs} is newer than {wanted}"))
+        }
     }
 }
 
@@ -169,8 +170,8 @@ fn annotation<'a>(definition: &'a CustomResourceDefinition, key: &str) -> &'a st
     definition.annotations().get(key).map_or("", String::as_str)
 }
 
-/// `v1.6.3` as numbers. What is not a release, such as `v1.7.0-rc1`, is not compared.
-fn release(version: &str) -> Option<[u32; 3]> {
+/// `v1.6.3` as numbers; `None` for anything else, such as `v1.7.0-rc1`.
+fn parse_release(version: &str) -> Option<[u32; 3]> {
     let numbers: Vec<u32> = version
         .strip_prefix('v')?
         .split('.')
@@ -183,12 +184,12 @@ fn release(version: &str) -> Option<[u32; 3]> {
 mod tests {
     use super::*;
 
-    fn published() -> CustomResourceDefinition {
+    fn published_route_crd() -> CustomResourceDefinition {
         serde_saphyr::from_str(DEFINITIONS[0].1).expect("a definition")
     }
 
-    fn at(version: &str, channel: &str) -> CustomResourceDefinition {
-        let mut definition = published();
+    fn crd_with_version(version: &str, channel: &str) -> CustomResourceDefinition {
+        let mut definition = published_route_crd();
         let notes = definition.annotations_mut();
         notes.insert(BUNDLE_VERSION.to_owned(), version.to_owned());
         notes.insert(CHANNEL.to_owned(), channel.to_owned());
@@ -196,20 +197,25 @@ mod tests {
     }
 
     #[test]
-    fn the_gateway_api_is_never_taken_back() {
-        let ours = at("v1.6.3", "standard");
-        let said = |version: &str, channel: &str| match verdict(Some(&at(version, channel)), &ours)
-        {
-            Verdict::Leave(why) => why,
+    fn the_gateway_api_is_never_downgraded() {
+        let ours = crd_with_version("v1.6.3", "standard");
+        let said = |version: &str, channel: &str| match decide_install(
+            Some(&crd_with_version(version, channel)),
+            &ours,
+        ) {
+            InstallDecision::Keep(why) => why,
             other => format!("{other:?}"),
         };
-        assert_eq!(verdict(None, &ours), Verdict::Install);
+        assert_eq!(decide_install(None, &ours), InstallDecision::Install);
         assert_eq!(said("v1.5.9", "standard"), "Raise(\"v1.5.9\")");
-        assert_eq!(said("v1.6.3", "standard"), "version v1.6.3 is there");
+        assert_eq!(said("v1.6.3", "standard"), "version v1.6.3 is installed");
         assert!(said("v1.10.0", "standard").contains("newer"));
         assert!(said("v1.7.0-rc1", "standard").contains("compared"));
         assert!(said("v1.5.0", "experimental").contains("channel"));
         let bare = CustomResourceDefinition::default();
-        assert!(matches!(verdict(Some(&bare), &ours), Verdict::Leave(_)));
+        assert!(matches!(
+            decide_install(Some(&bare), &ours),
+            InstallDecision::Keep(_)
+        ));
     }
 }

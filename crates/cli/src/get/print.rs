@@ -1,4 +1,4 @@
-//! What `aplomb get` prints: tables, names, JSON and YAML, as kubectl writes them.
+//! The output of `aplomb get`: tables, names, JSON and YAML in kubectl's formats.
 
 use anyhow::Result;
 use aplomb_console::table::{KindInfo, TableLayout, TableStyle};
@@ -6,26 +6,26 @@ use serde_json::{Value, json};
 
 use super::Scope;
 use crate::args::{GetArgs, GetOutput};
-use crate::out::{OutputStream, json_text};
+use crate::output::{OutputStream, json_text};
 
 /// Objects of one kind.
 pub(super) struct FoundObjects {
     pub(super) resource: KindInfo,
     pub(super) objects: Vec<Value>,
-    /// Asked for by name, and shown in the order of the names.
+    /// Selected by name, and printed in the order of the names.
     pub(super) named: bool,
-    /// The one object that was asked for.
+    /// A single object was requested.
     pub(super) single: bool,
 }
 
-/// Prints what is found, first and later.
+/// Prints the objects that are found, first and later.
 pub(super) struct ObjectPrinter<'a> {
     out: &'a OutputStream,
     output: Option<GetOutput>,
     style: TableStyle,
-    /// Objects of several kinds have their kind before their name.
+    /// Several kinds are printed, so that names have their kind as a prefix.
     mixed: bool,
-    /// Titles have been printed.
+    /// The titles have been printed.
     titled: bool,
     layout: TableLayout,
 }
@@ -48,18 +48,18 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// Everything that was found.
-    pub(super) fn all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
+    /// Prints everything that was found.
+    pub(super) fn print_all(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         match self.output {
-            None | Some(GetOutput::Wide) => self.tables(found, scope),
-            Some(GetOutput::Name) => self.names(found),
-            Some(GetOutput::Json) => self.out.print(&json_text(&whole(found))),
-            Some(GetOutput::Yaml) => self.out.print(&yaml_text(&whole(found))?),
+            None | Some(GetOutput::Wide) => self.print_tables(found, scope),
+            Some(GetOutput::Name) => self.print_names(found),
+            Some(GetOutput::Json) => self.out.print(&json_text(&to_list(found))),
+            Some(GetOutput::Yaml) => self.out.print(&yaml_text(&to_list(found))?),
         }
     }
 
-    /// One object that has changed.
-    pub(super) fn changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
+    /// Prints one changed object.
+    pub(super) fn print_changed(&mut self, resource: &KindInfo, object: &Value) -> Result<()> {
         match self.output {
             None | Some(GetOutput::Wide) => {
                 let titled = std::mem::replace(&mut self.titled, true);
@@ -67,20 +67,20 @@ impl<'a> ObjectPrinter<'a> {
                     no_headers: self.style.no_headers || titled,
                     ..self.style.clone()
                 };
-                let lines = resource.table([object], now()).lines(&style);
-                let text = self.out.table(&mut self.layout, &lines);
+                let lines = resource.build_table([object], now()).to_lines(&style);
+                let text = self.out.format_table(&mut self.layout, &lines);
                 self.out.print(&text)
             }
             Some(GetOutput::Name) => self.out.print(&name_line(resource, object)),
-            Some(GetOutput::Json) => self.out.print(&json_text(&plain(object))),
+            Some(GetOutput::Json) => self.out.print(&json_text(&without_managed_fields(object))),
             Some(GetOutput::Yaml) => {
-                let text = yaml_text(&plain(object))?;
+                let text = yaml_text(&without_managed_fields(object))?;
                 self.out.print(&format!("---\n{text}"))
             }
         }
     }
 
-    fn tables(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
+    fn print_tables(&mut self, found: &[FoundObjects], scope: &Scope) -> Result<()> {
         let shown: Vec<&FoundObjects> = found.iter().filter(|it| !it.objects.is_empty()).collect();
         if shown.is_empty() {
             let cluster_wide = found.iter().all(|it| !it.resource.namespaced);
@@ -101,22 +101,24 @@ impl<'a> ObjectPrinter<'a> {
                 self.out.print("\n")?;
             }
             if self.mixed {
-                self.style.prefix = format!("{}/", resource.qualified());
+                self.style.prefix = format!("{}/", resource.qualified_name());
                 self.layout = TableLayout::default();
             }
-            let mut table = resource.table(objects, now());
+            let mut table = resource.build_table(objects, now());
             if it.named {
-                let rows = objects.iter().map(|object| resource.row(object, now()));
+                let rows = objects
+                    .iter()
+                    .map(|object| resource.build_row(object, now()));
                 table.rows = rows.collect();
             }
-            let lines = table.lines(&self.style);
-            let text = self.out.table(&mut self.layout, &lines);
+            let lines = table.to_lines(&self.style);
+            let text = self.out.format_table(&mut self.layout, &lines);
             self.out.print(&text)?;
         }
         Ok(())
     }
 
-    fn names(&self, found: &[FoundObjects]) -> Result<()> {
+    fn print_names(&self, found: &[FoundObjects]) -> Result<()> {
         for FoundObjects {
             resource, objects, ..
         } in found
@@ -135,11 +137,11 @@ fn now() -> jiff::Timestamp {
 
 fn name_line(resource: &KindInfo, object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    format!("{}/{name}\n", resource.qualified())
+    format!("{}/{name}\n", resource.qualified_name())
 }
 
-/// One object that was asked for by name, or a List.
-fn whole(found: &[FoundObjects]) -> Value {
+/// A single object, or a List.
+fn to_list(found: &[FoundObjects]) -> Value {
     if let [
         FoundObjects {
             objects,
@@ -149,14 +151,18 @@ fn whole(found: &[FoundObjects]) -> Value {
     ] = found
         && let [object] = &objects[..]
     {
-        return plain(object);
+        return without_managed_fields(object);
     }
-    let items: Vec<Value> = found.iter().flat_map(|it| &it.objects).map(plain).collect();
+    let items: Vec<Value> = found
+        .iter()
+        .flat_map(|it| &it.objects)
+        .map(without_managed_fields)
+        .collect();
     json!({ "apiVersion": "v1", "kind": "List", "metadata": { "resourceVersion": "" }, "items": items })
 }
 
-/// Without the bookkeeping of who wrote which field, which `kubectl get` leaves out too.
-fn plain(object: &Value) -> Value {
+/// Without managedFields, which `kubectl get` leaves out too.
+fn without_managed_fields(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {
         meta.remove("managedFields");

@@ -1,5 +1,5 @@
-//! `aplomb get --watch`: a row for each object that changes, until a signal. Misses nothing and says nothing twice:
-//! after a lost connection everything is read again, and only what has another version is printed.
+//! `aplomb get --watch`: a row for each object that changes, until a signal. Misses and repeats nothing:
+//! after a lost connection all objects are read again, and only new versions are printed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use super::Scope;
 use super::print::{FoundObjects, ObjectPrinter};
-use super::words::KindQuery;
+use super::query::KindQuery;
 use crate::cluster::ClusterClient;
-use crate::fault;
+use crate::error_text;
 
 /// Namespace and name.
 type Key = (String, String);
 
-pub(super) async fn follow(
+pub(super) async fn watch_objects(
     cluster: &ClusterClient,
     one: &KindQuery,
     scope: &Scope,
@@ -30,8 +30,8 @@ pub(super) async fn follow(
     printer: &mut ObjectPrinter<'_>,
 ) -> Result<ExitCode> {
     let shown = found.iter().flat_map(|it| &it.objects);
-    let mut shown: BTreeMap<Key, String> = shown.map(identity).collect();
-    let stream = watcher(api(cluster, one, scope), config(one, scope)).default_backoff();
+    let mut shown: BTreeMap<Key, String> = shown.map(object_identity).collect();
+    let stream = watcher(api(cluster, one, scope), watch_config(one, scope)).default_backoff();
     let mut stream = std::pin::pin!(stream);
     let mut quiet = false;
     loop {
@@ -39,10 +39,10 @@ pub(super) async fn follow(
             Ok(Some(event)) => event,
             Ok(None) => return Ok(ExitCode::SUCCESS),
             Err(error) => {
-                // Once for each time it is lost.
+                // Once per lost connection.
                 if !std::mem::replace(&mut quiet, true) {
-                    let why = fault::line(&error.into());
-                    eprintln!("aplomb: the watch is down and tried again: {why}");
+                    let why = error_text::error_line(&error.into());
+                    eprintln!("aplomb: watch failed, reconnecting: {why}");
                 }
                 continue;
             }
@@ -51,22 +51,22 @@ pub(super) async fn follow(
         match event {
             Event::Apply(object) | Event::InitApply(object) => {
                 let object = serde_json::to_value(&object)?;
-                let (key, version) = identity(&object);
+                let (key, version) = object_identity(&object);
                 if shown.insert(key, version.clone()).as_ref() != Some(&version) {
-                    printer.changed(&one.resource, &object)?;
+                    printer.print_changed(&one.resource, &object)?;
                 }
             }
             Event::Delete(object) => {
                 let object = serde_json::to_value(&object)?;
-                shown.remove(&identity(&object).0);
-                printer.changed(&one.resource, &object)?;
+                shown.remove(&object_identity(&object).0);
+                printer.print_changed(&one.resource, &object)?;
             }
             Event::Init | Event::InitDone => {}
         }
     }
 }
 
-fn identity(object: &Value) -> (Key, String) {
+fn object_identity(object: &Value) -> (Key, String) {
     let meta = &object["metadata"];
     let text = |key: &str| meta[key].as_str().unwrap_or_default().to_owned();
     ((text("namespace"), text("name")), text("resourceVersion"))
@@ -83,7 +83,7 @@ fn api(cluster: &ClusterClient, one: &KindQuery, scope: &Scope) -> Api<DynamicOb
     }
 }
 
-fn config(one: &KindQuery, scope: &Scope) -> Config {
+fn watch_config(one: &KindQuery, scope: &Scope) -> Config {
     let mut config = Config::default();
     config.label_selector.clone_from(&scope.selector);
     let name = one.name.as_ref();

@@ -1,5 +1,5 @@
-//! What the operators of one process share: where they count, what they may spend on the API server, and the
-//! one address at which all of them can be looked at. Decides nothing about any of them.
+//! What the operators of one process share: telemetry, the rate limit for the API server, and one admin
+//! address for all of them.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use aplomb_console::serve::{self, ConsoleState};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// What the operators of one process share.
+/// The shared parts.
 pub(super) struct Office {
     telemetry: Telemetry,
     board: AdminRegistry,
@@ -19,7 +19,7 @@ pub(super) struct Office {
     address: SocketAddr,
 }
 
-/// What each operator is made with.
+/// The arguments of each operator.
 pub(super) struct Parts {
     pub(super) coder: aplomb_coder_operator::CoderDeps,
     pub(super) egress: aplomb_egress_operator::EgressDeps,
@@ -27,11 +27,11 @@ pub(super) struct Parts {
 }
 
 impl Office {
-    /// Takes the address before anything else is done: whoever cannot be looked at should not begin.
+    /// Binds the address before anything else, so that the process does not run without its admin endpoints.
     pub(super) async fn open(address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
-                "--admin {address} cannot be used: give another address, or port 0 for a free one"
+                "cannot listen on --admin {address}; use another address, or port 0 for a free one"
             )
         })?;
         let address = listener.local_addr()?;
@@ -47,41 +47,41 @@ impl Office {
         })
     }
 
-    /// Where others can look, if it is an address that means something to them.
+    /// The URL for others; `None` if the address cannot be reached from other hosts.
     pub(super) fn url(&self) -> Option<String> {
         let named = !self.address.ip().is_unspecified();
         named.then(|| format!("http://{}", self.address))
     }
 
-    /// The real parts of each operator, with what they share.
+    /// The arguments of each operator, with the shared parts.
     pub(super) fn parts(&self) -> Result<Parts> {
         let (telemetry, board, server) = (&self.telemetry, &self.board, &self.server);
         Ok(Parts {
             coder: aplomb_coder_operator::CoderDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
-                server: server.clone(),
-                ..aplomb_coder_operator::CoderDeps::real()
+                admin_registry: board.clone(),
+                api_limits: server.clone(),
+                ..aplomb_coder_operator::CoderDeps::production()
             },
             egress: aplomb_egress_operator::EgressDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
-                server: server.clone(),
-                ..aplomb_egress_operator::EgressDeps::real()?
+                admin_registry: board.clone(),
+                api_limits: server.clone(),
+                ..aplomb_egress_operator::EgressDeps::production()?
             },
             tunnel: aplomb_tunnel_operator::TunnelDeps {
                 telemetry: telemetry.clone(),
-                board: board.clone(),
+                admin: board.clone(),
                 server: server.clone(),
-                ..aplomb_tunnel_operator::TunnelDeps::real(u64::from(std::process::id()))
+                ..aplomb_tunnel_operator::TunnelDeps::production(u64::from(std::process::id()))
             },
         })
     }
 
-    /// Serves until `work` has ended, so that its end can be looked at too. Whoever still looks then is not waited
-    /// for: a page stays open for hours.
+    /// Serves until `work` has ended, so that shutdown can be observed too. It does not wait for clients: a page
+    /// stays open for hours.
     pub(super) async fn serve(self, work: impl Future<Output = Result<()>>) -> Result<()> {
-        tracing::info!(address = %self.address, "Serving the page, metrics and health");
+        tracing::info!(address = %self.address, "Serving admin endpoints");
         let ends = CancellationToken::new();
         let console = ConsoleState::new(self.board.clone(), Clock::system(), ends.clone());
         let pages = self.board.router().merge(serve::router(console));

@@ -1,5 +1,5 @@
-//! The flags of `aplomb run`, made into the settings of each operator. A value that cannot work is answered
-//! with the name of its flag and what to write instead; nothing is connected to here.
+//! Turns the flags of `aplomb run` into the settings of each operator. An error names the flag and how to fix
+//! it; nothing is connected to here.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -16,8 +16,8 @@ pub(super) struct OperatorSettings {
 }
 
 impl OperatorSettings {
-    /// The same, with the address at which the process can be looked at.
-    pub(super) fn at(mut self, admin: Option<String>) -> Self {
+    /// The same settings, with the admin URL of the process.
+    pub(super) fn with_admin_url(mut self, admin: Option<String>) -> Self {
         self.coder.admin.clone_from(&admin);
         self.egress.admin.clone_from(&admin);
         self.tunnel.admin = admin;
@@ -25,24 +25,24 @@ impl OperatorSettings {
     }
 }
 
-/// What the flags say, if it can work.
+/// The settings, if all flags are valid.
 pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
-    each_once(args)?;
-    hetzner(args)?;
+    check_duplicates(args)?;
+    check_hetzner(args)?;
     let namespace = args.namespace.clone().unwrap_or_else(own_namespace);
-    label("--namespace", &namespace)?;
+    check_label("--namespace", &namespace)?;
     for (flag, namespace) in [
         ("--pods-namespace", &args.pods_namespace),
         ("--watch-namespace", &args.watch_namespace),
     ] {
-        namespace.iter().try_for_each(|it| label(flag, it))?;
+        namespace.iter().try_for_each(|it| check_label(flag, it))?;
     }
     let identity = args.identity.clone().unwrap_or_else(own_identity);
     ensure!(
         !identity.trim().is_empty(),
-        "--identity is empty: give each replica a name of its own, such as its pod's"
+        "--identity is empty; give each replica a unique name, such as its pod's"
     );
-    domain(&args.domain)?;
+    check_domain(&args.domain)?;
     let tunnel = aplomb_tunnel_operator::TunnelSettings {
         domain: args.domain.clone(),
         namespace: namespace.clone(),
@@ -74,18 +74,18 @@ pub(super) fn settings(args: &RunArgs) -> Result<OperatorSettings> {
     })
 }
 
-fn each_once(args: &RunArgs) -> Result<()> {
+fn check_duplicates(args: &RunArgs) -> Result<()> {
     let mut named = args.operators().to_vec();
     named.sort_unstable();
     named.dedup();
     ensure!(
         named.len() == args.operators().len() && named.len() <= 3,
-        "name each operator once: aplomb run coder egress tunnel"
+        "each operator may be named once: aplomb run coder egress tunnel"
     );
     Ok(())
 }
 
-fn hetzner(args: &RunArgs) -> Result<()> {
+fn check_hetzner(args: &RunArgs) -> Result<()> {
     let endpoint = &args.hetzner_endpoint;
     let uri: http::Uri = endpoint.parse().with_context(|| endpoint_fix(endpoint))?;
     let schemed = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -97,7 +97,7 @@ fn hetzner(args: &RunArgs) -> Result<()> {
         let readable = std::fs::metadata(file).is_ok_and(|meta| meta.is_file());
         ensure!(
             readable,
-            "--hetzner-token-file {}: there is no such file; write the API token to it, or leave the \
+            "--hetzner-token-file {} does not exist; write the API token to it, or leave the \
              flag out and give every StableEgress a tokenSecretRef",
             file.display()
         );
@@ -105,8 +105,8 @@ fn hetzner(args: &RunArgs) -> Result<()> {
     Ok(())
 }
 
-/// Hostnames of up to 18 characters are put before it.
-fn domain(domain: &str) -> Result<()> {
+/// Hostnames get a prefix of up to 18 characters.
+fn check_domain(domain: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let label = |label: &str| {
         let edges = !label.starts_with('-') && !label.ends_with('-');
@@ -114,7 +114,7 @@ fn domain(domain: &str) -> Result<()> {
     };
     ensure!(
         domain.len() <= 235 && domain.split('.').all(label),
-        "--domain {domain:?} is no domain: use lower-case letters, digits, dashes and dots, such as \
+        "invalid --domain {domain:?}; use lower-case letters, digits, dashes and dots, such as \
          tunnels.example.com"
     );
     Ok(())
@@ -122,24 +122,24 @@ fn domain(domain: &str) -> Result<()> {
 
 fn endpoint_fix(endpoint: &str) -> String {
     format!(
-        "--hetzner-endpoint {endpoint:?} is no base of an API: write it like https://api.hetzner.cloud/v1"
+        "invalid --hetzner-endpoint {endpoint:?}; use a URL such as https://api.hetzner.cloud/v1"
     )
 }
 
-/// A namespace's name is a DNS label.
-pub(crate) fn label(flag: &str, name: &str) -> Result<()> {
+/// The name of a namespace is a DNS label.
+pub(crate) fn check_label(flag: &str, name: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let edges = !name.starts_with('-') && !name.ends_with('-');
     ensure!(
         (1..=63).contains(&name.len()) && name.chars().all(inner) && edges,
-        "{flag} {name:?} cannot be a namespace: use lower-case letters, digits and dashes, such as \
+        "invalid {flag} {name:?}; use lower-case letters, digits and dashes, such as \
          {NAMESPACE}"
     );
     Ok(())
 }
 
-/// The settings in force, under the names of their flags.
-pub(super) fn shown(args: &RunArgs, settings: &OperatorSettings) -> serde_json::Value {
+/// The effective settings, by flag name.
+pub(super) fn settings_json(args: &RunArgs, settings: &OperatorSettings) -> serde_json::Value {
     let domain = &settings.tunnel.domain;
     let settings = &settings.egress;
     json!({
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::args::{Cli, CliCommand};
 
-    fn parsed(flags: &[&str]) -> RunArgs {
+    fn parse_args(flags: &[&str]) -> RunArgs {
         let words = ["aplomb", "run", "egress"].iter().chain(flags);
         match Cli::try_parse_from(words).expect("flags").command {
             CliCommand::Run(args) => args,
@@ -173,13 +173,13 @@ mod tests {
         }
     }
 
-    fn complaint(flags: &[&str]) -> String {
-        let error = settings(&parsed(flags)).expect_err("a bad value");
+    fn settings_error(flags: &[&str]) -> String {
+        let error = settings(&parse_args(flags)).expect_err("a bad value");
         format!("{error:#}")
     }
 
     #[test]
-    fn a_bad_value_is_answered_with_its_flag_and_a_good_one() {
+    fn an_invalid_value_is_answered_with_its_flag_and_an_example() {
         for (flags, fix) in [
             (["--hetzner-endpoint", "api.example.com"], "https://"),
             (["--hetzner-endpoint", "ftp://api.example.com"], "https://"),
@@ -190,14 +190,14 @@ mod tests {
             (["--identity", " "], "pod"),
             (["--domain", "Tunnels_Example"], "tunnels.example.com"),
         ] {
-            let said = complaint(&flags);
+            let said = settings_error(&flags);
             assert!(said.contains(flags[0]) && said.contains(fix), "{said}");
         }
     }
 
     #[test]
-    fn what_is_printed_is_what_is_in_force() {
-        let args = parsed(&[
+    fn printed_settings_are_effective() {
+        let args = parse_args(&[
             "--namespace",
             "net",
             "--identity",
@@ -206,7 +206,7 @@ mod tests {
             "false",
         ]);
         let settings = settings(&args).expect("settings");
-        let shown = shown(&args, &settings);
+        let shown = settings_json(&args, &settings);
         assert_eq!(shown["namespace"], "net");
         assert_eq!(shown["leader-elect"], false);
         assert_eq!(shown["hetzner-endpoint"], "https://api.hetzner.cloud/v1");

@@ -1,11 +1,11 @@
-//! What `aplomb sim coderd` serves, and the pods it plays.
+//! `aplomb sim coderd` and the pods that it simulates.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::coderd::{Coderd, Config, OWNER_TOKEN, Pods, User, Work};
+use aplomb_apimachinery::clock::Clock;
+use aplomb_fake_services::coderd::{Coderd, Config, OWNER_TOKEN, Pods, User, Work};
 use http::StatusCode;
 
 use crate::args::{BypassRefusal, CoderdArgs};
@@ -40,15 +40,15 @@ pub(super) fn config(args: &CoderdArgs) -> anyhow::Result<Config> {
     })
 }
 
-/// Plays the pods of a cluster, if one is named.
-pub(super) async fn player(
+/// Simulates the pods of a cluster, if a kubeconfig is set.
+pub(super) async fn run_pod_simulator(
     coderd: Coderd,
     args: CoderdArgs,
 ) -> anyhow::Result<Option<impl Future<Output = ()>>> {
     if args.kubeconfig.is_none() {
         return Ok(None);
     }
-    let client = aplomb::client(crate::run::config(args.kubeconfig).await?)?;
+    let client = aplomb::client(crate::run::load_config(args.kubeconfig).await?)?;
     let mut pods = Pods::of(coderd.clone());
     let pause = Duration::ZERO;
     pods.work = args.job.map(|job| Work { job, pause });

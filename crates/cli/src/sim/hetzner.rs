@@ -1,8 +1,8 @@
-//! What `aplomb sim hetzner` serves.
+//! `aplomb sim hetzner`.
 
 use anyhow::Context;
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::hetzner::{Config, SameServer, Scope, Token};
+use aplomb_apimachinery::clock::Clock;
+use aplomb_fake_services::hetzner::{Config, SameServer, Scope, Token};
 
 use crate::args::{FractionArg, HetznerArgs, SameServerAssign};
 

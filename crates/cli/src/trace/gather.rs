@@ -1,27 +1,32 @@
-//! Reads everything that a trace is told from. What may not be read is a gap in the story, not an error.
+//! Reads everything that a trace is made from. What this user may not read is reported as a gap, not an error.
 
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use aplomb_console::trace::{Relative, RelativeFilter, RelativeQuery, TraceInputs, looks};
+use aplomb_console::trace::{
+    Relative, RelativeFilter, RelativeQuery, TraceInputs, relative_queries,
+};
 use kube::Client;
 use serde_json::Value;
 
 use crate::cluster::ClusterClient;
-use crate::fault;
-use crate::find::FoundOperators;
-use crate::get::words::KindQuery;
+use crate::discovery::FoundOperators;
+use crate::error_text;
+use crate::get::query::KindQuery;
 
-/// How far from the object relatives are looked for.
-const DEPTH: usize = 3;
-/// Names and times only: what a Secret holds is never asked for.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+/// How many steps from the object relatives are read.
+const MAX_DEPTH: usize = 3;
+/// Only metadata: the contents of a Secret are never requested.
+const METADATA_LIST_ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
                         application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
-/// The object, if there is one.
-pub(super) async fn object(cluster: &ClusterClient, wanted: &KindQuery) -> Result<Option<Value>> {
-    let path = wanted.path(Some(&cluster.namespace));
-    match read(&cluster.client, &path, false).await {
+/// The object, if it exists.
+pub(super) async fn read_object(
+    cluster: &ClusterClient,
+    wanted: &KindQuery,
+) -> Result<Option<Value>> {
+    let path = wanted.api_path(Some(&cluster.namespace));
+    match read_json(&cluster.client, &path, false).await {
         Ok(object) => Ok(Some(object)),
         Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => {
             Ok(None)
@@ -30,8 +35,8 @@ pub(super) async fn object(cluster: &ClusterClient, wanted: &KindQuery) -> Resul
     }
 }
 
-/// Everything about it.
-pub(super) async fn evidence(
+/// Everything known about it.
+pub(super) async fn gather_inputs(
     cluster: &ClusterClient,
     object: Value,
     found: FoundOperators,
@@ -40,25 +45,25 @@ pub(super) async fn evidence(
         gaps: found.gaps.clone(),
         ..TraceInputs::default()
     };
-    relatives(&cluster.client, &object, &mut evidence).await;
-    events(&cluster.client, &object, &mut evidence).await;
-    journal(&found, &object, &mut evidence).await;
+    gather_relatives(&cluster.client, &object, &mut evidence).await;
+    gather_events(&cluster.client, &object, &mut evidence).await;
+    gather_journal(&found, &object, &mut evidence).await;
     evidence.object = object;
     Ok(evidence)
 }
 
-async fn relatives(client: &Client, object: &Value, evidence: &mut TraceInputs) {
+async fn gather_relatives(client: &Client, object: &Value, evidence: &mut TraceInputs) {
     let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut next = vec![object.clone()];
-    for _ in 0..DEPTH {
+    for _ in 0..MAX_DEPTH {
         let mut below = Vec::new();
         for one in next {
-            let uid = text(&one, "/metadata/uid").to_owned();
+            let uid = str_at(&one, "/metadata/uid").to_owned();
             if !seen.insert(uid.clone()) {
                 continue;
             }
-            for look in looks(&one) {
-                let found = look_for(client, &look, &uid, &mut evidence.gaps).await;
+            for look in relative_queries(&one) {
+                let found = find_relatives(client, &look, &uid, &mut evidence.gaps).await;
                 below.extend(found.iter().filter_map(|it| it.object.clone()));
                 evidence.relatives.extend(found);
             }
@@ -67,7 +72,7 @@ async fn relatives(client: &Client, object: &Value, evidence: &mut TraceInputs) 
     }
 }
 
-async fn look_for(
+async fn find_relatives(
     client: &Client,
     look: &RelativeQuery,
     of: &str,
@@ -81,11 +86,11 @@ async fn look_for(
         path.push_str(&format!("/namespaces/{namespace}"));
     }
     path.push_str(&format!("/{}", look.plural));
-    if let RelativeFilter::Name(name) = &look.by {
+    if let RelativeFilter::Name(name) = &look.filter {
         path.push_str(&format!("/{name}"));
     }
     let relative = |name: &str, exists: Option<bool>, object: Option<Value>| Relative {
-        of: of.to_owned(),
+        parent: of.to_owned(),
         kind: look.kind.to_owned(),
         namespace: look.namespace.clone(),
         name: name.to_owned(),
@@ -93,17 +98,17 @@ async fn look_for(
         exists,
         object,
     };
-    let answer = read(client, &path, look.kind == "Secret").await;
-    match (answer, &look.by) {
+    let answer = read_json(client, &path, look.kind == "Secret").await;
+    match (answer, &look.filter) {
         (Ok(object), RelativeFilter::Name(name)) => {
-            vec![relative(name, Some(true), Some(of_kind(object, look)))]
+            vec![relative(name, Some(true), Some(with_kind(object, look)))]
         }
         (Ok(list), by) => {
             let items = list["items"].as_array().cloned().unwrap_or_default();
-            let meant = items.into_iter().filter(|it| by.means(it));
+            let meant = items.into_iter().filter(|it| by.matches(it));
             let each = meant.map(|it| {
-                let name = text(&it, "/metadata/name").to_owned();
-                relative(&name, Some(true), Some(of_kind(it, look)))
+                let name = str_at(&it, "/metadata/name").to_owned();
+                relative(&name, Some(true), Some(with_kind(it, look)))
             });
             each.collect()
         }
@@ -113,7 +118,11 @@ async fn look_for(
         // A kind that is not installed has no objects.
         (Err(kube::Error::Api(status)), _) if status.code == 404 => Vec::new(),
         (Err(error), by) => {
-            gaps.push(format!("{}: {}", look.plural, fault::of_server(&error)));
+            gaps.push(format!(
+                "{}: {}",
+                look.plural,
+                error_text::server_error_line(&error)
+            ));
             match by {
                 RelativeFilter::Name(name) => vec![relative(name, None, None)],
                 _ => Vec::new(),
@@ -122,37 +131,37 @@ async fn look_for(
     }
 }
 
-/// Items of a list do not always say their kind.
-fn of_kind(mut object: Value, look: &RelativeQuery) -> Value {
+/// Items of a list may lack apiVersion and kind.
+fn with_kind(mut object: Value, look: &RelativeQuery) -> Value {
     object["kind"] = look.kind.into();
     object
 }
 
-async fn events(client: &Client, object: &Value, evidence: &mut TraceInputs) {
-    let uid = text(object, "/metadata/uid");
-    let namespace = match text(object, "/metadata/namespace") {
+async fn gather_events(client: &Client, object: &Value, evidence: &mut TraceInputs) {
+    let uid = str_at(object, "/metadata/uid");
+    let namespace = match str_at(object, "/metadata/namespace") {
         "" => "default",
         namespace => namespace,
     };
     let path =
         format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{uid}");
-    match read(client, &path, false).await {
+    match read_json(client, &path, false).await {
         Ok(list) => {
             let items = list["items"].as_array().cloned().unwrap_or_default();
-            let about = |event: &Value| text(event, "/involvedObject/uid") == uid;
+            let about = |event: &Value| str_at(event, "/involvedObject/uid") == uid;
             evidence.events = items.into_iter().filter(about).collect();
         }
         Err(error) => evidence
             .gaps
-            .push(format!("events: {}", fault::of_server(&error))),
+            .push(format!("events: {}", error_text::server_error_line(&error))),
     }
 }
 
-async fn journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInputs) {
-    let mut path = format!("/debug/journal/{}", text(object, "/kind"));
+async fn gather_journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInputs) {
+    let mut path = format!("/debug/journal/{}", str_at(object, "/kind"));
     let parts = [
-        text(object, "/metadata/namespace"),
-        text(object, "/metadata/name"),
+        str_at(object, "/metadata/namespace"),
+        str_at(object, "/metadata/name"),
     ];
     for part in parts.into_iter().filter(|part| !part.is_empty()) {
         path.push_str(&format!("/{part}"));
@@ -167,18 +176,18 @@ async fn journal(found: &FoundOperators, object: &Value, evidence: &mut TraceInp
                     .journal
                     .extend(lines.into_iter().flatten().cloned());
             }
-            Err(error) => evidence.gaps.push(fault::line(&error)),
+            Err(error) => evidence.gaps.push(error_text::error_line(&error)),
         }
     }
     if heard && evidence.journal.is_empty() {
-        let gap = "the operators remember nothing of it: they began after its last change, or it is not theirs";
+        let gap = "the operators have no journal of it: they started after its last change, or do not reconcile it";
         evidence.gaps.push(gap.to_owned());
     }
 }
 
-async fn read(client: &Client, path: &str, metadata: bool) -> kube::Result<Value> {
+async fn read_json(client: &Client, path: &str, metadata: bool) -> kube::Result<Value> {
     let accept = if metadata {
-        METADATA
+        METADATA_LIST_ACCEPT
     } else {
         "application/json"
     };
@@ -187,7 +196,7 @@ async fn read(client: &Client, path: &str, metadata: bool) -> kube::Result<Value
     client.request(request).await
 }
 
-fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+fn str_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value
         .pointer(pointer)
         .and_then(Value::as_str)

@@ -1,14 +1,14 @@
-//! One tunnel as text: whether it works, why not, how long each stage took, and who serves it. Pure.
+//! One tunnel as text: state, reason, duration of each stage, and connectors. Pure.
 
 use std::fmt::Write;
 
 use aplomb_api::tunnel::{Connector, HttpProxy, TunnelTimeline, conditions};
-use aplomb_console::table::{align, since as age};
+use aplomb_console::table::{age_at as age, align_columns};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::ResourceExt;
 
-/// Whether it is proven to work, for its spec as it is now.
+/// Whether it is proven to work for its current spec.
 pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
     let conditions = proxy.status.as_ref().map(|status| &status.conditions);
     conditions.into_iter().flatten().any(|condition| {
@@ -18,45 +18,48 @@ pub(super) fn is_ready(proxy: &HttpProxy) -> bool {
     })
 }
 
-/// All there is to say of it.
-pub(super) fn tunnel(
+/// The full description.
+pub(super) fn describe_tunnel(
     proxy: &HttpProxy,
     connectors: &[(String, Option<Connector>)],
     now: Timestamp,
 ) -> String {
     let status = proxy.status.clone().unwrap_or_default();
     let mut rows = vec![
-        row("Tunnel:", &proxy.name_any()),
-        row("Namespace:", &proxy.namespace().unwrap_or_default()),
-        row("Ready:", if is_ready(proxy) { "yes" } else { "no" }),
+        table_row("Tunnel:", &proxy.name_any()),
+        table_row("Namespace:", &proxy.namespace().unwrap_or_default()),
+        table_row("Ready:", if is_ready(proxy) { "yes" } else { "no" }),
     ];
     if let Some(hostname) = &status.hostname {
         let scheme = proxy.spec.tls.as_ref().map_or("http", |_| "https");
-        rows.push(row("URL:", &format!("{scheme}://{hostname}")));
+        rows.push(table_row("URL:", &format!("{scheme}://{hostname}")));
     }
     if !status.addresses.is_empty() {
-        rows.push(row("Gateways:", &status.addresses.join(", ")));
+        rows.push(table_row("Gateways:", &status.addresses.join(", ")));
     }
     for (name, connector) in connectors {
-        rows.push(row("Connector:", &agent(name, connector.as_ref(), now)));
+        rows.push(table_row(
+            "Connector:",
+            &agent_text(name, connector.as_ref(), now),
+        ));
     }
-    let mut text = align(&rows);
+    let mut text = align_columns(&rows);
     if !status.conditions.is_empty() {
         text.push('\n');
-        text.push_str(&align(&told(&status.conditions, now)));
+        text.push_str(&align_columns(&condition_rows(&status.conditions, now)));
     }
     if let Some(timeline) = &status.timeline {
         text.push('\n');
-        text.push_str(&align(&stages(timeline)));
+        text.push_str(&align_columns(&stage_rows(timeline)));
     }
     text
 }
 
-fn row(name: &str, value: &str) -> Vec<String> {
+fn table_row(name: &str, value: &str) -> Vec<String> {
     vec![name.to_owned(), value.to_owned()]
 }
 
-fn agent(name: &str, connector: Option<&Connector>, now: Timestamp) -> String {
+fn agent_text(name: &str, connector: Option<&Connector>, now: Timestamp) -> String {
     let Some(connector) = connector else {
         return format!("{name} (does not exist)");
     };
@@ -84,7 +87,7 @@ fn agent(name: &str, connector: Option<&Connector>, now: Timestamp) -> String {
     text
 }
 
-fn told(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
+fn condition_rows(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
     let head = ["CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for condition in conditions {
@@ -99,8 +102,8 @@ fn told(conditions: &[Condition], now: Timestamp) -> Vec<Vec<String>> {
     rows
 }
 
-/// Each stage with its own time and the time since the first.
-fn stages(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
+/// Each stage with its own duration and the time since the first.
+fn stage_rows(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
     let head = ["STAGE", "TOOK", "AFTER", "AT"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let stages = [
@@ -122,7 +125,7 @@ fn stages(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
             ]);
             continue;
         };
-        let since = |then: Option<Timestamp>| millis(then.unwrap_or(*at), *at);
+        let since = |then: Option<Timestamp>| format_millis(then.unwrap_or(*at), *at);
         rows.push(vec![
             name.to_owned(),
             since(last),
@@ -134,7 +137,7 @@ fn stages(timeline: &TunnelTimeline) -> Vec<Vec<String>> {
     rows
 }
 
-fn millis(from: Timestamp, to: Timestamp) -> String {
+fn format_millis(from: Timestamp, to: Timestamp) -> String {
     format!("{} ms", to.as_millisecond() - from.as_millisecond())
 }
 
@@ -168,9 +171,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_says_whether_it_works_and_why_not() {
+    fn a_description_has_readiness_and_reason() {
         let now: Timestamp = "2026-01-01T00:05:00Z".parse().expect("a time");
-        let text = tunnel(&proxy(), &[("laptop".to_owned(), None)], now);
+        let text = describe_tunnel(&proxy(), &[("laptop".to_owned(), None)], now);
         assert_eq!(
             text,
             "\

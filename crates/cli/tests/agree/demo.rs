@@ -1,4 +1,4 @@
-//! `aplomb demo --json --keep` as a process: the address of its page, how its stories ended, and its end.
+//! `aplomb demo --json --keep` as a process: the address of its page, the results of its stories, and its end.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// Longer than any story: a demo that says nothing for so long is stuck.
-const SILENCE: Duration = Duration::from_secs(600);
+/// Longer than any story: a demo without output for this long is stuck.
+const LINE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) struct Demo {
     pub(crate) page: String,
     pub(crate) kubeconfig: String,
-    /// How many stories came out as promised, and how many did not.
+    /// How many stories passed, and how many failed.
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     child: Child,
@@ -40,26 +40,26 @@ impl Demo {
             child,
             lines: BufReader::new(out).lines(),
         };
-        let ready = demo.line().await?;
-        ensure!(ready["kind"] == json!("ready"), "it begins with {ready}");
+        let ready = demo.next_line().await?;
+        ensure!(ready["kind"] == json!("ready"), "the first line is {ready}");
         let part = |key: &str| ready[key].as_str().map(str::to_owned);
-        demo.page = part("page").context("it names no page")?;
-        demo.kubeconfig = part("kubeconfig").context("it names no kubeconfig")?;
+        demo.page = part("page").context("the first line has no page")?;
+        demo.kubeconfig = part("kubeconfig").context("the first line has no kubeconfig")?;
         Ok(demo)
     }
 
-    async fn line(&mut self) -> Result<Value> {
-        let line = timeout(SILENCE, self.lines.next_line())
+    async fn next_line(&mut self) -> Result<Value> {
+        let line = timeout(LINE_TIMEOUT, self.lines.next_line())
             .await
-            .context("the demo says nothing any more")??;
+            .context("the demo prints nothing")??;
         let line = line.context("the demo has ended")?;
-        serde_json::from_str(&line).with_context(|| format!("{line:?} is no JSON"))
+        serde_json::from_str(&line).with_context(|| format!("{line:?} is not JSON"))
     }
 
-    /// Waits until every story was played, and prints how each ended.
-    pub(crate) async fn played(&mut self) -> Result<()> {
+    /// Waits until all stories were played, and prints their results.
+    pub(crate) async fn wait_finished(&mut self) -> Result<()> {
         loop {
-            let line = self.line().await?;
+            let line = self.next_line().await?;
             let word = |key: &str| line[key].as_str().unwrap_or_default().to_owned();
             match &*word("kind") {
                 "result" => {
@@ -76,13 +76,13 @@ impl Demo {
         }
     }
 
-    /// Asks it to end, as Ctrl-C would.
+    /// Sends SIGINT, as Ctrl-C does.
     pub(crate) async fn end(&mut self) -> Result<()> {
         let id = self.child.id().context("it has ended by itself")?;
         let id = id.to_string();
         let asked = Command::new("kill").args(["-INT", &id]).status().await?;
-        ensure!(asked.success(), "it cannot be asked to end");
-        let status = timeout(SILENCE, self.child.wait()).await??;
+        ensure!(asked.success(), "cannot send SIGINT");
+        let status = timeout(LINE_TIMEOUT, self.child.wait()).await??;
         ensure!(status.success(), "it ended with {status}");
         let left = std::path::Path::new(&self.kubeconfig).exists();
         ensure!(!left, "it left {} behind", self.kubeconfig);

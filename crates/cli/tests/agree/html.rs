@@ -1,19 +1,19 @@
-//! Reads the page by its contract: `<tr data-kind data-namespace data-name data-version>` with `<td data-column>`, and
-//! toggles with `data-light` and `data-stage`. Anything else of it is left alone.
+//! Parses the stable parts of the page: `<tr data-kind data-namespace data-name data-version>` with `<td data-column>`,
+//! and toggles with `data-light` and `data-stage`.
 
 use anyhow::{Context, Result};
 use aplomb_console::table::KindInfo;
 
-use crate::sample::{Sample, Shown, TOGGLE, is_age, version};
+use crate::sample::{Sample, SampledObject, TOGGLE, is_age, parse_version};
 
 /// The value of an attribute in an opening tag.
 fn attribute(tag: &str, name: &str) -> Option<String> {
     let (_, rest) = tag.split_once(&format!(" {name}=\""))?;
-    Some(plain(rest.split('"').next()?))
+    Some(plain_text(rest.split('"').next()?))
 }
 
 /// Text without its entities.
-fn plain(text: &str) -> String {
+fn plain_text(text: &str) -> String {
     let entities = [
         ("&lt;", "<"),
         ("&gt;", ">"),
@@ -29,7 +29,7 @@ fn plain(text: &str) -> String {
     entities.iter().fold(text.to_owned(), replaced)
 }
 
-fn object(tag: &str) -> Option<(String, String, String)> {
+fn object_of_tag(tag: &str) -> Option<(String, String, String)> {
     Some((
         attribute(tag, "data-kind")?,
         attribute(tag, "data-namespace")?,
@@ -38,15 +38,19 @@ fn object(tag: &str) -> Option<(String, String, String)> {
 }
 
 /// What the page shows.
-pub(crate) fn of_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
+pub(crate) fn sample_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
     let mut sample = Sample::new();
     for row in html.split("<tr ").skip(1) {
         let (tag, rest) = row.split_once('>').context("a tag is not closed")?;
         let tag = format!(" {tag}");
-        let Some(object) = object(&tag) else { continue };
+        let Some(object) = object_of_tag(&tag) else {
+            continue;
+        };
         let body = rest.split("</tr>").next().unwrap_or_default();
-        let mut shown = Shown {
-            version: version(&attribute(&tag, "data-version").context("a row has no version")?)?,
+        let mut shown = SampledObject {
+            version: parse_version(
+                &attribute(&tag, "data-version").context("a row has no version")?,
+            )?,
             cells: Default::default(),
         };
         for cell in body.split("<td ").skip(1) {
@@ -56,21 +60,22 @@ pub(crate) fn of_page(kinds: &[KindInfo], html: &str) -> Result<Sample> {
             };
             if !is_age(kinds, &object.0, &column) {
                 let text = text.split("</td>").next().unwrap_or_default();
-                shown.cells.insert(column, plain(text.trim()));
+                shown.cells.insert(column, plain_text(text.trim()));
             }
         }
         sample.insert(object, shown);
     }
-    toggles(html, &mut sample)?;
+    sample_toggles(html, &mut sample)?;
     Ok(sample)
 }
 
-/// Adds what each tunnel's toggle shows to its row.
-fn toggles(html: &str, sample: &mut Sample) -> Result<()> {
+/// Adds each tunnel's toggle to its row.
+fn sample_toggles(html: &str, sample: &mut Sample) -> Result<()> {
     for item in html.split("<li class=\"tunnel\"").skip(1) {
         let (tag, rest) = item.split_once('>').context("a tag is not closed")?;
-        let object = object(tag).context("a tunnel has no name")?;
-        let at = version(&attribute(tag, "data-version").context("a tunnel has no version")?)?;
+        let object = object_of_tag(tag).context("a tunnel has no name")?;
+        let at =
+            parse_version(&attribute(tag, "data-version").context("a tunnel has no version")?)?;
         let (_, toggle) = rest
             .split_once("<span class=\"toggle\"")
             .context("a tunnel has no toggle")?;

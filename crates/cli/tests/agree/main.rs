@@ -1,15 +1,15 @@
-//! The five stories of `aplomb demo`, while `/status.json`, the page and `aplomb get` are asked again and again. At every
-//! instant they show the same: an object at a version has the same texts wherever it is shown, and what the API server
-//! has reaches the page, in a second where the machine is not busy.
+//! The five stories of `aplomb demo`, while `/status.json`, the page and `aplomb get` are read all the time. They must
+//! always agree: an object at a version has the same texts in each, and changes in the API server reach the page within
+//! a second if the machine is not busy.
 //!
-//! `cargo test -p aplomb-cli --test agree [-- ARGUMENTS OF THE DEMO]`; it takes as long as the stories do. This is also
-//! the run that shows that every story passes.
+//! `cargo test -p aplomb-cli --test agree [-- ARGUMENTS OF THE DEMO]`; it takes as long as the stories. This run also
+//! shows that every story passes.
 #![forbid(unsafe_code)]
 
-mod book;
+mod client;
+mod comparison;
 mod demo;
 mod html;
-mod look;
 mod sample;
 mod text;
 
@@ -20,30 +20,30 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use book::Book;
+use client::DemoClient;
+use comparison::Comparison;
 use demo::Demo;
-use look::Look;
 
-/// How often page and status are read.
-const PACE: Duration = Duration::from_millis(200);
-/// How soon the page shows what the API server has, 99 times of 100.
-const PROMPT: Duration = Duration::from_secs(1);
-/// And always, on any machine: other things run on the same cores.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Polling interval of page and status.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// 99 of 100 changes reach the page within this.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+/// All changes reach it within this, also on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let mut demo = Demo::start(&arguments).await?;
-    let look = Look::at(&demo)?;
-    let book = RefCell::new(Book::default());
+    let look = DemoClient::new(&demo)?;
+    let book = RefCell::new(Comparison::default());
     let sampled = tokio::select! { biased;
-        told = demo.played() => told,
-        ended = shown(&look, &book) => ended,
-        ended = got(&look, &book) => ended,
+        told = demo.wait_finished() => told,
+        ended = sample_page(&look, &book) => ended,
+        ended = sample_objects(&look, &book) => ended,
     };
     let agreed = match &sampled {
-        Ok(()) => judge(&look, &book).await,
+        Ok(()) => check_result(&look, &book).await,
         Err(_) => Ok(()),
     };
     let ended = demo.end().await;
@@ -51,7 +51,7 @@ async fn main() -> Result<ExitCode> {
     let outcomes = [
         ("the stories were played and sampled", sampled),
         ("page, status.json and get agree", agreed),
-        ("the demo ends cleanly", ended),
+        ("the demo exits cleanly", ended),
     ];
     let mut passed = demo.passed;
     for (what, outcome) in outcomes {
@@ -70,45 +70,45 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Reads page and status at a pace, and notes what each shows. Ends with an error only.
-async fn shown(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    let mut pace = interval(PACE);
+/// Polls page and status, and records what each shows. Ends with an error only.
+async fn sample_page(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    let mut pace = interval(POLL_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pace.tick().await;
         let page = look.page().await?;
         let status = look.status().await?;
         let mut book = book.borrow_mut();
-        book.note("the page", &page);
-        book.note("status.json", &status);
+        book.record("the page", &page);
+        book.record("status.json", &status);
         let now = Instant::now();
-        book.arrived(&status, now);
-        let late = book.overdue(now, PATIENCE);
-        ensure!(late.is_empty(), "not shown within {PATIENCE:?}: {late:?}");
+        book.record_arrival(&status, now);
+        let late = book.overdue_objects(now, TIMEOUT);
+        ensure!(late.is_empty(), "not shown within {TIMEOUT:?}: {late:?}");
     }
 }
 
-/// Asks with `aplomb get`, around a look at the status. Ends with an error only.
-async fn got(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    let mut pace = interval(PACE);
+/// Runs `aplomb get` before and after reading the status. Ends with an error only.
+async fn sample_objects(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    let mut pace = interval(POLL_INTERVAL);
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         pace.tick().await;
-        round(look, book).await?;
+        compare_round(look, book).await?;
     }
 }
 
-/// One bracket: objects, status, table, objects. What is the same before and after was so in between.
-async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
+/// One round: objects, status, table, objects. A version that is the same before and after was so in between.
+async fn compare_round(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
     let before = look.objects().await?;
     let since = Instant::now();
     let status = look.status().await?;
     let table = look.table().await?;
     let mut after = look.objects().await?;
     let mut book = book.borrow_mut();
-    book.note("get -o json", &before);
-    book.note("get -o json", &after);
-    book.note("status.json", &status);
+    book.record("get -o json", &before);
+    book.record("get -o json", &after);
+    book.record("status.json", &status);
     after.retain(|object, shown| before.get(object) == Some(shown));
     for (object, cells) in &table {
         if let Some(same) = after.get(object) {
@@ -116,41 +116,41 @@ async fn round(look: &Look, book: &RefCell<Book>) -> Result<()> {
         }
     }
     book.samples += 1;
-    book.settled(&after, &status, since);
+    book.check_settled(&after, &status, since);
     Ok(())
 }
 
-/// Everything has come to rest: all show the same, and the comparison would have seen it if not.
-async fn judge(look: &Look, book: &RefCell<Book>) -> Result<()> {
-    round(look, book).await?;
+/// At rest, all sources agree; and the comparison would have found a difference.
+async fn check_result(look: &DemoClient, book: &RefCell<Comparison>) -> Result<()> {
+    compare_round(look, book).await?;
     let status = look.status().await?;
     let book = book.borrow();
     let (p99, most) = (
         book.p99(),
-        book.lags.iter().max().copied().unwrap_or_default(),
+        book.delays.iter().max().copied().unwrap_or_default(),
     );
     println!(
-        "        {} samples, {} comparisons, {} looks at what the server has; behind it p99 {p99:.0?}, at most {most:.0?}; promised is {PROMPT:?}",
+        "        {} samples, {} comparisons, {} reads of the server; delay p99 {p99:.0?}, at most {most:.0?}; limit {MAX_DELAY:?}",
         book.samples,
         book.compared,
-        book.lags.len()
+        book.delays.len()
     );
     ensure!(
         book.faults.is_empty(),
-        "{} differ, the first: {}",
+        "{} differences, the first: {}",
         book.faults.len(),
         book.faults[0]
     );
     ensure!(book.compared > 1000, "only {} comparisons", book.compared);
     ensure!(
-        book.sees_a_wrong_cell(&status),
-        "a wrong cell would not be seen"
+        book.detects_wrong_cell(&status),
+        "a wrong cell would not be found"
     );
     ensure!(
-        book.sees_a_late_page(&status, PATIENCE),
-        "a late page would not be seen"
+        book.detects_late_page(&status, TIMEOUT),
+        "a late page would not be found"
     );
-    // Real time on a machine that does other things as well: ten times what is promised.
-    ensure!(p99 < 10 * PROMPT, "the page is {p99:?} behind");
+    // Real time on a busy machine: ten times the limit.
+    ensure!(p99 < 10 * MAX_DELAY, "the page is {p99:?} behind");
     Ok(())
 }

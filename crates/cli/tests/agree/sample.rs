@@ -1,5 +1,5 @@
-//! What somebody shows at one moment: objects, each at a version, with the texts of its columns. Ages are left out: they
-//! differ with the moment and not with the object.
+//! The objects that a source shows at one moment, each with its version and the texts of its columns. Ages are left
+//! out: they depend on the moment, not on the object.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use aplomb_console::status::Overview;
 use aplomb_console::table::{self, KindInfo, ObjectTable};
 use serde_json::Value;
 
-/// Which object: kind, namespace, name.
+/// An object: kind, namespace, name.
 pub(crate) type Object = (String, String, String);
-/// The texts by column.
+/// Texts by column.
 pub(crate) type Cells = BTreeMap<String, String>;
 
-/// One object as it is shown.
+/// One object, as shown.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct SampledObject {
     pub(crate) version: u64,
     pub(crate) cells: Cells,
 }
 
-/// What one source shows.
-pub(crate) type Sample = BTreeMap<Object, Shown>;
+/// Everything that one source shows.
+pub(crate) type Sample = BTreeMap<Object, SampledObject>;
 
-/// The column that a toggle is compared under.
+/// The column name under which toggles are compared.
 pub(crate) const TOGGLE: &str = "toggle";
 
-pub(crate) fn version(text: &str) -> Result<u64> {
+pub(crate) fn parse_version(text: &str) -> Result<u64> {
     text.parse()
-        .with_context(|| format!("{text:?} is no version"))
+        .with_context(|| format!("{text:?} is not a version"))
 }
 
 /// Whether a column is an age.
@@ -40,7 +40,7 @@ pub(crate) fn is_age(kinds: &[KindInfo], kind: &str, column: &str) -> bool {
 }
 
 /// The rows of a table.
-fn rows(table: &ObjectTable) -> Result<Sample> {
+fn sample_table(table: &ObjectTable) -> Result<Sample> {
     let row = |row: &table::TableRow| {
         let object = (
             table.kind.clone(),
@@ -51,8 +51,8 @@ fn rows(table: &ObjectTable) -> Result<Sample> {
         let cells = columns
             .filter(|(column, _)| column.type_ != "date")
             .map(|(column, cell)| (column.name.clone(), cell.clone()));
-        let shown = Shown {
-            version: version(&row.resource_version)?,
+        let shown = SampledObject {
+            version: parse_version(&row.resource_version)?,
             cells: cells.collect(),
         };
         Ok((object, shown))
@@ -60,13 +60,13 @@ fn rows(table: &ObjectTable) -> Result<Sample> {
     table.rows.iter().map(row).collect()
 }
 
-/// What `/status.json` shows: its tables, and the toggles of its tunnels.
-pub(crate) fn of_status(text: &str) -> Result<Sample> {
+/// The content of `/status.json`: its tables, and the toggles of its tunnels.
+pub(crate) fn sample_status(text: &str) -> Result<Sample> {
     let status: Overview = serde_json::from_str(text)?;
     let value: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
     for table in &status.tables {
-        sample.extend(rows(table)?);
+        sample.extend(sample_table(table)?);
     }
     for tunnel in value["tunnels"].as_array().into_iter().flatten() {
         let part = |key: &str| tunnel[key].as_str().unwrap_or_default().to_owned();
@@ -74,7 +74,7 @@ pub(crate) fn of_status(text: &str) -> Result<Sample> {
         let light = |key: &str| tunnel["light"][key].as_str().unwrap_or_default();
         let toggle = format!("{} {}", light("colour"), light("stage"));
         if let Some(shown) = sample.get_mut(&object)
-            && version(&part("resourceVersion"))? == shown.version
+            && parse_version(&part("resourceVersion"))? == shown.version
         {
             shown.cells.insert(TOGGLE.to_owned(), toggle);
         }
@@ -82,16 +82,19 @@ pub(crate) fn of_status(text: &str) -> Result<Sample> {
     Ok(sample)
 }
 
-/// What `aplomb get -o json` prints, as the columns of each kind's definition show it.
-pub(crate) fn of_objects(kinds: &[KindInfo], text: &str) -> Result<Sample> {
+/// The output of `aplomb get -o json`, printed with the columns of each kind's CRD.
+pub(crate) fn sample_objects(kinds: &[KindInfo], text: &str) -> Result<Sample> {
     let list: Value = serde_json::from_str(text)?;
     let mut sample = Sample::new();
-    for object in list["items"].as_array().context("it is no List")? {
+    for object in list["items"]
+        .as_array()
+        .context("the output is not a List")?
+    {
         let kind = object["kind"].as_str().unwrap_or_default();
         let resource = kinds.iter().find(|it| it.kind == kind);
-        let resource = resource.with_context(|| format!("{kind} is none of our kinds"))?;
+        let resource = resource.with_context(|| format!("unknown kind {kind}"))?;
         let at = aplomb::Clock::system().now();
-        sample.extend(rows(&resource.table([object], at))?);
+        sample.extend(sample_table(&resource.build_table([object], at))?);
     }
     Ok(sample)
 }

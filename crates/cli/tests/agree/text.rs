@@ -1,13 +1,13 @@
-//! Reads the tables that `aplomb get -A -o wide` prints. They have no versions: an object has the one that it had both
-//! before and after.
+//! Parses the tables of `aplomb get -A -o wide`. They show no versions, so an object's version must be the same before
+//! and after.
 
 use anyhow::{Context, Result};
 use aplomb_console::table::KindInfo;
 
 use crate::sample::{Cells, Object, is_age};
 
-/// The titles of a table, each with the place where it begins.
-fn titles(header: &str) -> Vec<(usize, String)> {
+/// The titles of a table, each with its start position.
+fn title_columns(header: &str) -> Vec<(usize, String)> {
     let letters: Vec<char> = header.chars().collect();
     let mut found: Vec<(usize, String)> = Vec::new();
     for (at, letter) in letters.iter().enumerate() {
@@ -26,20 +26,24 @@ fn titles(header: &str) -> Vec<(usize, String)> {
 }
 
 /// The cells of every object, without ages.
-pub(crate) fn of_text(kinds: &[KindInfo], text: &str) -> Result<Vec<(Object, Cells)>> {
+pub(crate) fn parse_table(kinds: &[KindInfo], text: &str) -> Result<Vec<(Object, Cells)>> {
     let mut found = Vec::new();
     for table in text.split("\n\n") {
         let mut lines = table.lines().filter(|line| !line.is_empty());
         let Some(header) = lines.next() else { continue };
-        let titles = titles(header);
+        let titles = title_columns(header);
         for line in lines {
-            found.push(row(kinds, &titles, line)?);
+            found.push(parse_row(kinds, &titles, line)?);
         }
     }
     Ok(found)
 }
 
-fn row(kinds: &[KindInfo], titles: &[(usize, String)], line: &str) -> Result<(Object, Cells)> {
+fn parse_row(
+    kinds: &[KindInfo],
+    titles: &[(usize, String)],
+    line: &str,
+) -> Result<(Object, Cells)> {
     let letters: Vec<char> = line.chars().collect();
     let ends = titles.iter().skip(1).map(|(at, _)| *at);
     let ends = ends.chain([letters.len()]);
@@ -55,8 +59,8 @@ fn row(kinds: &[KindInfo], titles: &[(usize, String)], line: &str) -> Result<(Ob
         first = texts.next().context("a table has no names")?;
     }
     let (prefix, name) = first.1.split_once('/').context("a name has no kind")?;
-    let resource = kinds.iter().find(|it| it.qualified() == prefix);
-    let resource = resource.with_context(|| format!("{prefix} is none of our kinds"))?;
+    let resource = kinds.iter().find(|it| it.qualified_name() == prefix);
+    let resource = resource.with_context(|| format!("unknown kind {prefix}"))?;
     let mut cells = Cells::new();
     for (title, text) in texts {
         let column = resource

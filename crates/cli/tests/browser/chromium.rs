@@ -1,6 +1,6 @@
-//! The distribution's Chromium without a window, driven over its DevTools protocol on a pair of pipes.
+//! The distribution's Chromium, headless, controlled over the DevTools protocol through a pair of pipes.
 //!
-//! One call at a time: whatever the browser says in between is kept as an event. Knows nothing of our page.
+//! One call at a time: messages that arrive meanwhile are kept as events. Independent of our page.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,11 +13,11 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
-/// How long a call may take: a busy machine starts a browser slowly.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// Time limit of a call: a busy machine starts a browser slowly.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// The browser's ends of the pipes are its descriptors 3 and 4; a shell puts them there.
-const WITH_PIPES: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
+/// The browser uses the descriptors 3 and 4, which a shell connects.
+const PIPE_SCRIPT: &str = "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null";
 
 const FLAGS: [&str; 11] = [
     "--headless",
@@ -33,11 +33,11 @@ const FLAGS: [&str; 11] = [
     "--remote-debugging-pipe",
 ];
 
-/// A running browser. Dropping it ends it.
+/// A running browser, killed on drop.
 pub(crate) struct Chromium {
     _child: Child,
-    to: ChildStdin,
-    from: BufReader<ChildStdout>,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
     calls: u64,
     events: Vec<Value>,
 }
@@ -48,11 +48,11 @@ pub(crate) struct Tab {
 }
 
 impl Chromium {
-    /// Starts one with a profile of its own in `dir`.
+    /// Starts a browser with its profile in `dir`.
     pub(crate) fn start(dir: &Path) -> Result<Self> {
         let profile = format!("--user-data-dir={}", dir.join("profile").display());
         let mut child = Command::new("sh")
-            .args(["-c", WITH_PIPES, "sh", "chromium"])
+            .args(["-c", PIPE_SCRIPT, "sh", "chromium"])
             .args(FLAGS)
             .arg(profile)
             .stdin(Stdio::piped())
@@ -65,15 +65,15 @@ impl Chromium {
         let from = child.stdout.take().context("no pipe from chromium")?;
         Ok(Self {
             _child: child,
-            to,
-            from: BufReader::new(from),
+            stdin: to,
+            stdout: BufReader::new(from),
             calls: 0,
             events: Vec::new(),
         })
     }
 
-    /// Opens an empty tab in which everything that is said can be heard.
-    pub(crate) async fn tab(&mut self) -> Result<Tab> {
+    /// Opens an empty tab with all event domains enabled.
+    pub(crate) async fn open_tab(&mut self) -> Result<Tab> {
         let blank = json!({ "url": "about:blank" });
         let target = self.send(None, "Target.createTarget", blank).await?;
         let attach = json!({ "targetId": target["targetId"], "flatten": true });
@@ -94,13 +94,13 @@ impl Chromium {
     }
 
     /// Goes to a page and waits until it has loaded.
-    pub(crate) async fn open(&mut self, tab: &Tab, url: &str) -> Result<()> {
+    pub(crate) async fn navigate(&mut self, tab: &Tab, url: &str) -> Result<()> {
         self.call(tab, "Page.navigate", json!({ "url": url }))
             .await?;
-        self.event(tab, "Page.loadEventFired").await
+        self.wait_event(tab, "Page.loadEventFired").await
     }
 
-    /// What an expression evaluates to in the page; a promise is waited for.
+    /// The value of an expression in the page; a promise is awaited.
     pub(crate) async fn evaluate(&mut self, tab: &Tab, expression: &str) -> Result<Value> {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
@@ -112,7 +112,7 @@ impl Chromium {
     }
 
     /// Waits for the next event of this name.
-    pub(crate) async fn event(&mut self, tab: &Tab, method: &str) -> Result<()> {
+    pub(crate) async fn wait_event(&mut self, tab: &Tab, method: &str) -> Result<()> {
         let wanted = |it: &Value| it["method"] == method && it["sessionId"] == *tab.session;
         let heard = async {
             loop {
@@ -123,13 +123,13 @@ impl Chromium {
                 self.events.push(message);
             }
         };
-        timeout(PATIENCE, heard)
+        timeout(TIMEOUT, heard)
             .await
-            .with_context(|| format!("chromium never said {method}"))?
+            .with_context(|| format!("no event {method} from chromium"))?
     }
 
-    /// Errors of scripts, of the console, of requests and of the content security policy so far.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    /// Errors so far: of scripts, the console, requests and the content security policy.
+    pub(crate) fn console_errors(&self) -> Vec<String> {
         let complaint = |event: &Value| {
             let (method, params) = (event["method"].as_str()?, &event["params"]);
             let bad = match method {
@@ -154,7 +154,7 @@ impl Chromium {
         }
         let mut bytes = serde_json::to_vec(&message)?;
         bytes.push(0);
-        self.to.write_all(&bytes).await?;
+        self.stdin.write_all(&bytes).await?;
         let answer = async {
             loop {
                 let message = self.receive().await?;
@@ -164,9 +164,9 @@ impl Chromium {
                 self.events.push(message);
             }
         };
-        let answer = timeout(PATIENCE, answer)
+        let answer = timeout(TIMEOUT, answer)
             .await
-            .with_context(|| format!("chromium does not answer {method}"))??;
+            .with_context(|| format!("chromium does not respond to {method}"))??;
         match &answer["error"] {
             Value::Null => Ok(answer["result"].clone()),
             error => bail!("{method}: {error}"),
@@ -175,9 +175,9 @@ impl Chromium {
 
     async fn receive(&mut self) -> Result<Value> {
         let mut bytes = Vec::new();
-        self.from.read_until(0, &mut bytes).await?;
+        self.stdout.read_until(0, &mut bytes).await?;
         if bytes.pop() != Some(0) {
-            bail!("chromium ended; its words are in chromium.log");
+            bail!("chromium ended; see chromium.log");
         }
         Ok(serde_json::from_slice(&bytes)?)
     }

@@ -1,14 +1,14 @@
-//! The page in a real browser: no request that begins after a toggle is green fails, ten times, and how soon it is
-//! green is printed; nothing complains; and without scripts the rows are there too.
+//! The page in a real browser, ten times: no request that begins after a toggle turns green fails, and the time to
+//! green is printed; the browser reports no errors; and without scripts the rows are there too.
 //!
-//! Needs the distribution's chromium, so that it runs only when it is asked for by name:
+//! Needs the distribution's chromium, so it runs only on request:
 //! `cargo test -p aplomb-cli --test browser`. With `-- --pictures URL KUBECONFIG DIRECTORY` it takes the
-//! pictures of the documentation instead, of a page that is already served.
+//! screenshots of the documentation instead, of a page that is already served.
 #![forbid(unsafe_code)]
 
 mod chromium;
-mod pictures;
 mod runs;
+mod screenshots;
 mod stage;
 
 use anyhow::{Result, bail, ensure};
@@ -23,45 +23,45 @@ async fn main() -> Result<()> {
     match args.iter().position(|arg| arg == "--pictures") {
         Some(at) => match &args[at + 1..] {
             [url, kubeconfig, directory] => {
-                pictures::take(url, kubeconfig.as_ref(), directory.as_ref()).await
+                screenshots::take_screenshots(url, kubeconfig.as_ref(), directory.as_ref()).await
             }
             _ => bail!("--pictures URL KUBECONFIG DIRECTORY"),
         },
-        None => test().await,
+        None => run_tests().await,
     }
 }
 
-async fn test() -> Result<()> {
-    let stage = Stage::set().await?;
+async fn run_tests() -> Result<()> {
+    let stage = Stage::set_up().await?;
     let mut browser = Chromium::start(stage.dir())?;
-    let tab = browser.tab().await?;
+    let tab = browser.open_tab().await?;
     let observer = json!({ "source": runs::OBSERVER });
     let document = "Page.addScriptToEvaluateOnNewDocument";
     browser.call(&tab, document, observer).await?;
-    browser.open(&tab, &stage.page).await?;
-    runs::all(&stage, &mut browser, &tab).await?;
+    browser.navigate(&tab, &stage.page).await?;
+    runs::run_all(&stage, &mut browser, &tab).await?;
     let name = browser
         .evaluate(&tab, "document.body.dataset.connection")
         .await?;
-    ensure!(name == "live", "the page says it is {name}");
+    ensure!(name == "live", "the connection is {name}");
     println!("ok      green after the first request, never before, ten times");
-    trace(&stage, &mut browser, &tab).await?;
+    check_trace(&stage, &mut browser, &tab).await?;
     println!("ok      a tunnel's own page shows its stages");
-    without_scripts(&stage, &mut browser).await?;
+    check_without_scripts(&stage, &mut browser).await?;
     println!("ok      without scripts the rows are there, and the page refreshes itself");
-    let complaints = browser.complaints();
+    let complaints = browser.console_errors();
     ensure!(
         complaints.is_empty(),
-        "the browser complains: {complaints:#?}"
+        "the browser reports errors: {complaints:#?}"
     );
-    println!("ok      nothing complains\n4 passed, 0 failed");
+    println!("ok      no browser errors\n4 passed, 0 failed");
     Ok(())
 }
 
 /// The page of one tunnel.
-async fn trace(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
+async fn check_trace(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
     let url = format!("{}/trace/HTTPProxy/default/run-1", stage.page);
-    browser.open(tab, &url).await?;
+    browser.navigate(tab, &url).await?;
     let text = "document.querySelector('svg.picture').textContent";
     let text = browser
         .evaluate(tab, text)
@@ -75,19 +75,19 @@ async fn trace(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
     Ok(())
 }
 
-async fn without_scripts(stage: &Stage, browser: &mut Chromium) -> Result<()> {
-    let tab = browser.tab().await?;
+async fn check_without_scripts(stage: &Stage, browser: &mut Chromium) -> Result<()> {
+    let tab = browser.open_tab().await?;
     let off = json!({ "value": true });
     browser
         .call(&tab, "Emulation.setScriptExecutionDisabled", off)
         .await?;
-    browser.open(&tab, &stage.page).await?;
-    let rows = rows(browser, &tab).await?;
+    browser.navigate(&tab, &stage.page).await?;
+    let rows = count_rows(browser, &tab).await?;
     ensure!(rows == 10, "{rows} rows of ten tunnels");
-    browser.event(&tab, "Page.loadEventFired").await
+    browser.wait_event(&tab, "Page.loadEventFired").await
 }
 
-async fn rows(browser: &mut Chromium, tab: &Tab) -> Result<usize> {
+async fn count_rows(browser: &mut Chromium, tab: &Tab) -> Result<usize> {
     let root = browser.call(tab, "DOM.getDocument", json!({})).await?;
     let query = json!({
         "nodeId": root["root"]["nodeId"],

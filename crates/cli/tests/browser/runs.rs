@@ -1,4 +1,4 @@
-//! Ten tunnels, one after the other: when the first request came through, and when the page said so.
+//! Ten tunnels, one after the other: the time of the first successful request, and the time the page turned green.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
 use crate::chromium::{Chromium, Tab};
-use crate::stage::{PATIENCE, Stage};
+use crate::stage::{Stage, TIMEOUT};
 
-/// How many.
+/// The number of tunnels.
 const RUNS: usize = 10;
-/// How long after the first request that came through the toggle may stay as it was, in milliseconds: ten times what is
-/// promised, since other things run on the same cores.
-const PROMPT: i64 = 10 * 1000;
-/// Between two requests: without it they would take the cores that everything else needs.
-const PACE: Duration = Duration::from_millis(2);
+/// How long the toggle may lag behind the first successful request, in milliseconds: ten times the promise, because the
+/// cores are shared with other tests.
+const MAX_DELAY_MILLIS: i64 = 10 * 1000;
+/// Pause between two requests, so that they leave the cores to the rest.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Writes down what each toggle shows and when, from the first moment of the page on.
+/// Records every change of every toggle with its time, from the first moment of the page.
 pub(crate) const OBSERVER: &str = r"
 (() => {
   const seen = window.seen = {}, waiting = [];
@@ -37,23 +37,23 @@ pub(crate) const OBSERVER: &str = r"
 })();
 ";
 
-/// What one run came to, in milliseconds.
+/// The result of one run, in milliseconds.
 struct Figures {
-    /// From creation to the end of the first request that came through.
+    /// From creation to the end of the first successful request.
     request: i64,
     /// From there to green; a request on a slow machine may end after it.
-    later: i64,
+    page_delay: i64,
     stages: Vec<String>,
 }
 
-pub(crate) async fn all(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
+pub(crate) async fn run_all(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Result<()> {
     for run in 1..=RUNS {
-        let figures = one(stage, browser, tab, &format!("run-{run}"))
+        let figures = run_once(stage, browser, tab, &format!("run-{run}"))
             .await
             .with_context(|| format!("run {run}"))?;
         let Figures {
             request,
-            later,
+            page_delay: later,
             stages,
         } = figures;
         println!(
@@ -64,27 +64,27 @@ pub(crate) async fn all(stage: &Stage, browser: &mut Chromium, tab: &Tab) -> Res
     Ok(())
 }
 
-async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Result<Figures> {
+async fn run_once(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Result<Figures> {
     let hostname = format!("{name}.example.com");
     let waits = format!("window.green('default/{name}')");
     let mut created = 0;
     let create = async {
         created = now();
-        stage.tunnel(name).await
+        stage.create_tunnel(name).await
     };
-    let requests = timeout(PATIENCE, first_success(&stage.listen, &hostname));
+    let requests = timeout(TIMEOUT, first_success(&stage.listen, &hostname));
     let (through, made, seen) = tokio::join!(requests, create, browser.evaluate(tab, &waits));
     made?;
     let seen = seen?;
-    let through = through.context("no request came through")??;
-    let seen = seen.as_array().context("nothing was seen")?;
+    let through = through.context("no request succeeded")??;
+    let seen = seen.as_array().context("no toggle was recorded")?;
     let green = seen
         .iter()
         .find(|it| it["light"] == "green")
-        .context("it is not green")?;
+        .context("the toggle is not green")?;
     let green = green["at"].as_i64().context("no time")?;
     let later = green - through.ended;
-    let stages: Vec<String> = seen.iter().map(shown).collect();
+    let stages: Vec<String> = seen.iter().map(describe_page).collect();
     let early = through.failed.filter(|failed| *failed > green);
     ensure!(
         early.is_none(),
@@ -92,17 +92,17 @@ async fn one(stage: &Stage, browser: &mut Chromium, tab: &Tab, name: &str) -> Re
         early.unwrap_or_default() - green
     );
     ensure!(
-        later <= PROMPT,
-        "green only {later} ms after a request came through: {stages:?}"
+        later <= MAX_DELAY_MILLIS,
+        "green only {later} ms after the first successful request: {stages:?}"
     );
     Ok(Figures {
         request: through.ended - created,
-        later,
+        page_delay: later,
         stages,
     })
 }
 
-fn shown(seen: &Value) -> String {
+fn describe_page(seen: &Value) -> String {
     let text = |key: &str| seen[key].as_str().unwrap_or_default().to_owned();
     match text("stage") {
         stage if stage.is_empty() => text("light"),
@@ -110,16 +110,16 @@ fn shown(seen: &Value) -> String {
     }
 }
 
-/// The first request that came through, and those before it.
-struct Through {
-    /// When it was answered.
+/// The first successful request, and the failed ones before it.
+struct FirstSuccess {
+    /// When the response arrived.
     ended: i64,
-    /// When the last one that failed was sent.
+    /// When the last failed request was sent.
     failed: Option<i64>,
 }
 
-/// Asks until the service behind the tunnel of `hostname` answers.
-async fn first_success(listen: &str, hostname: &str) -> Result<Through> {
+/// Sends requests until the service of `hostname` responds.
+async fn first_success(listen: &str, hostname: &str) -> Result<FirstSuccess> {
     let client = reqwest::Client::builder().no_proxy().build()?;
     let mut failed = None;
     loop {
@@ -131,10 +131,10 @@ async fn first_success(listen: &str, hostname: &str) -> Result<Through> {
             && response.status().is_success()
         {
             let ended = now();
-            return Ok(Through { ended, failed });
+            return Ok(FirstSuccess { ended, failed });
         }
         failed = Some(began);
-        sleep(PACE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -1,5 +1,5 @@
-//! Everything the page shows, each a process of its own: the box, the operator, a gateway, an agent; and the
-//! service behind it.
+//! Everything that the page shows, each as its own process: the box, the operator, a gateway and an agent; and their
+//! service.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -19,8 +19,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Generous: other tests use the same cores.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// The agent of every tunnel.
 const AGENT: &str = "laptop";
 
@@ -34,10 +34,10 @@ impl Drop for Running {
     }
 }
 
-/// All of it. Dropping it ends it.
+/// All processes, killed on drop.
 pub(crate) struct Stage {
     client: Client,
-    /// Where the page is.
+    /// The URL of the page.
     pub(crate) page: String,
     /// The public listener.
     pub(crate) listen: String,
@@ -48,7 +48,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) async fn set() -> Result<Self> {
+    pub(crate) async fn set_up() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let at = dir.path();
         let config = at.join("kubeconfig");
@@ -58,7 +58,7 @@ impl Stage {
             kubeconfig,
         };
         let mut processes = vec![programs.start("box", &["box", "--listen", "127.0.0.1:0"])?];
-        said(&at.join("box.out"), "ready").await?;
+        wait_for_line(&at.join("box.out"), "ready").await?;
         let crds = programs.command(&["crds", "tunnel", "--apply"]).output()?;
         let words = String::from_utf8_lossy(&crds.stderr);
         ensure!(crds.status.success(), "{words}");
@@ -80,14 +80,14 @@ impl Stage {
         processes.push(programs.start("agent", &[&connect[..], &["--key-file", key]].concat())?);
         let stage = Self {
             client: client(&config).await?,
-            page: page(&at.join("operator.log")).await?,
+            page: page_url(&at.join("operator.log")).await?,
             listen,
             origin,
             _processes: processes,
             _service: service,
             dir,
         };
-        stage.online().await?;
+        stage.wait_online().await?;
         Ok(stage)
     }
 
@@ -96,20 +96,20 @@ impl Stage {
     }
 
     /// Waits until the agent is online.
-    async fn online(&self) -> Result<()> {
+    async fn wait_online(&self) -> Result<()> {
         let connectors: Api<Connector> = Api::default_namespaced(self.client.clone());
         let online = |object: Option<&Connector>| {
             let status = object.and_then(|it| it.status.as_ref());
             let mut conditions = status.into_iter().flat_map(|it| &it.conditions);
             conditions.any(|it| it.type_ == "Online" && it.status == "True")
         };
-        let waited = timeout(PATIENCE, await_condition(connectors, AGENT, online));
+        let waited = timeout(TIMEOUT, await_condition(connectors, AGENT, online));
         waited.await.context("the agent is not online")??;
         Ok(())
     }
 
     /// Creates a tunnel of this name to the service.
-    pub(crate) async fn tunnel(&self, name: &str) -> Result<()> {
+    pub(crate) async fn create_tunnel(&self, name: &str) -> Result<()> {
         let origin = format!("http://localhost:{}", self.origin);
         create(&self.client, name, AGENT, &origin).await
     }
@@ -137,7 +137,7 @@ pub(crate) async fn create(
     Ok(())
 }
 
-/// How `aplomb` is started.
+/// Starts `aplomb` processes.
 struct Programs<'a> {
     dir: &'a Path,
     kubeconfig: &'a str,
@@ -150,7 +150,7 @@ impl Programs<'_> {
         command
     }
 
-    /// Starts one whose output goes to files called after it.
+    /// Starts a process; its output goes to files with its name.
     fn start(&self, name: &str, args: &[&str]) -> Result<Running> {
         let child = self
             .command(args)
@@ -164,24 +164,24 @@ impl Programs<'_> {
     }
 }
 
-/// The first line of a file that has this word, once it is there. A file tells nobody that it has grown.
-async fn said(file: &Path, word: &str) -> Result<String> {
+/// The first line of a file that contains `word`. Polls, because files have no notifications here.
+async fn wait_for_line(file: &Path, word: &str) -> Result<String> {
     let began = Instant::now();
     loop {
         let text = fs::read_to_string(file).unwrap_or_default();
         if let Some(line) = text.lines().find(|line| line.contains(word)) {
             return Ok(line.to_owned());
         }
-        if began.elapsed() > PATIENCE {
-            bail!("{} never said {word:?}:\n{text}", file.display());
+        if began.elapsed() > TIMEOUT {
+            bail!("{} has no line with {word:?}:\n{text}", file.display());
         }
         sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// Where the operator serves its page, as it logs it.
-async fn page(log: &Path) -> Result<String> {
-    let line: Value = serde_json::from_str(&said(log, "Serving the page").await?)?;
+/// The address of the page, from the operator's log.
+async fn page_url(log: &Path) -> Result<String> {
+    let line: Value = serde_json::from_str(&wait_for_line(log, "Serving admin endpoints").await?)?;
     let address = line["address"].as_str().context("no address in the log")?;
     Ok(format!("http://{address}"))
 }
@@ -198,7 +198,7 @@ fn free_address() -> Result<String> {
     Ok(listener.local_addr()?.to_string())
 }
 
-/// A local service that answers everything with the same line.
+/// A local service that responds with the same line to everything.
 async fn service() -> Result<(u16, JoinSet<()>)> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();

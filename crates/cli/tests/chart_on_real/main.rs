@@ -1,8 +1,8 @@
-//! The charts end to end: rendered, linted, applied to a real kube-apiserver, refused where they must be; and a
+//! The charts end to end: rendered, linted, applied to a real kube-apiserver, rejected where they must be; and a
 //! release with live objects that is upgraded from an older one without a failed request, and uninstalled down to
-//! what docs/install.md says.
+//! what docs/install.md lists.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test chart_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
@@ -10,9 +10,7 @@
 mod helm;
 #[path = "../common/kubectl.rs"]
 mod kubectl;
-mod left;
-mod live;
-mod older;
+mod old_chart;
 #[path = "../common/process.rs"]
 mod process;
 mod render;
@@ -20,7 +18,9 @@ mod render;
 mod rights;
 mod stage;
 mod traffic;
+mod uninstall;
 mod upgrade;
+mod workloads;
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, what: &str, outcome: Result<()>) {
+    fn record(&mut self, what: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -51,9 +51,9 @@ impl Tally {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
-    let mut stage = Stage::set().await?;
+    let mut stage = Stage::set_up().await?;
     let mut tally = Tally::default();
-    play(&mut stage, &mut tally).await;
+    run_steps(&mut stage, &mut tally).await;
     if tally.failed > 0 {
         stage.show_logs();
     }
@@ -62,17 +62,17 @@ async fn main() -> Result<ExitCode> {
 }
 
 #[rustfmt::skip]
-async fn play(stage: &mut Stage, t: &mut Tally) {
-    t.note("helm lint", render::lint(stage));
-    t.note("deploy/ is what the chart renders", render::plain());
-    t.note("no image, no manifest, and it says what to set", render::without_an_image(stage));
-    t.note("wrong values are refused by their names", render::refused(stage));
-    t.note("the accounting sees what is missing and what is idle", render::accounting());
-    t.note("every variant is accepted by a real server", render::variants(stage));
-    t.note("an older release, with live objects", upgrade::older(stage).await);
-    t.note("view may see our kinds, and no Secret", render::view(stage));
-    t.note("the dashboard asks for what is served", render::dashboard(stage).await);
-    t.note("helm upgrade: nothing rewritten, no request failed", upgrade::upgrade(stage).await);
-    t.note("helm uninstall leaves what docs/install.md says", left::uninstall(stage).await);
-    t.note("a Coder operator for one namespace has the rights it needs", upgrade::namespaced(stage).await);
+async fn run_steps(stage: &mut Stage, t: &mut Tally) {
+    t.record("helm lint", render::check_lint(stage));
+    t.record("deploy/ matches the chart", render::check_plain());
+    t.record("without an image: an error with the value to set", render::check_missing_image(stage));
+    t.record("wrong values are rejected by name", render::check_refused_values(stage));
+    t.record("the accounting finds missing and unused rights", render::check_values_documented());
+    t.record("every variant is accepted by a real server", render::check_variants(stage));
+    t.record("an older release, with live objects", upgrade::install_old_chart(stage).await);
+    t.record("view may read our kinds, and no Secret", render::check_view_role(stage));
+    t.record("the dashboard uses served metrics", render::check_dashboard(stage).await);
+    t.record("helm upgrade: nothing rewritten, no request failed", upgrade::upgrade(stage).await);
+    t.record("helm uninstall leaves what docs/install.md lists", uninstall::uninstall(stage).await);
+    t.record("a Coder operator for one namespace has the rights it needs", upgrade::check_namespaced_install(stage).await);
 }

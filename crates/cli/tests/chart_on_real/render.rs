@@ -1,4 +1,4 @@
-//! What helm makes of the charts, and what the API server makes of that.
+//! The rendered charts, and how the API server accepts them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::helm::{SYSTEM, helm, rendered};
 use crate::rights::{Account, LOOK, Right};
 use crate::stage::Stage;
 
-/// Values that a person would set, by what they are for.
+/// Typical values, by purpose.
 const VARIANTS: [(&str, &[&str]); 6] = [
     ("the defaults", &[]),
     (
@@ -71,8 +71,8 @@ const VARIANTS: [(&str, &[&str]); 6] = [
     ),
 ];
 
-/// Values that are wrong, and the word of the complaint that leads to the mistake.
-const WRONG: [(&str, &str); 9] = [
+/// Wrong values, and a word of the message that names the mistake.
+const INVALID_VALUES: [(&str, &str); 9] = [
     ("operators.tunel.enabled=true", "tunel"),
     ("operators.tunnel.replicas=0", "replicas"),
     ("operators.tunnel.replicas=two", "replicas"),
@@ -87,15 +87,15 @@ const WRONG: [(&str, &str); 9] = [
     ("egressHost.enabled=true", "egressHost.stableEgresses"),
 ];
 
-/// Metrics that are not served before the first time that something went wrong.
-const QUIET: [&str; 4] = [
+/// Metrics that are not served before the first failure.
+const UNRENDERED_VALUES: [&str; 4] = [
     "aplomb_budget_throttled_total",
     "aplomb_conflicts_total",
     "aplomb_gateway_connections_refused_total",
     "aplomb_gateway_failures_total",
 ];
 
-pub(crate) fn lint(stage: &Stage) -> Result<()> {
+pub(crate) fn check_lint(stage: &Stage) -> Result<()> {
     for chart in ["charts/aplomb-crds", "charts/aplomb"] {
         let image = "image.repository=registry.example.com/aplomb";
         let mut args = vec!["lint", "--strict", chart];
@@ -107,8 +107,8 @@ pub(crate) fn lint(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The plain manifests and the definitions are made from the chart and from `aplomb crds`, and are up to date.
-pub(crate) fn plain() -> Result<()> {
+/// The plain manifests and the CRDs match the chart and `aplomb crds`.
+pub(crate) fn check_plain() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let programs = Binaries::find_or_build()?;
     let output = Command::new(root.join("tools/make/charts"))
@@ -121,31 +121,31 @@ pub(crate) fn plain() -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn without_an_image(stage: &Stage) -> Result<()> {
+pub(crate) fn check_missing_image(stage: &Stage) -> Result<()> {
     let Err(error) = helm(&stage.plane, &["template", "aplomb", "charts/aplomb"]) else {
-        bail!("it was rendered");
+        bail!("the chart was rendered without an image");
     };
     let said = error.to_string();
     ensure!(said.contains("--set image.repository="), "{said}");
     Ok(())
 }
 
-pub(crate) fn refused(stage: &Stage) -> Result<()> {
-    for (value, word) in WRONG {
+pub(crate) fn check_refused_values(stage: &Stage) -> Result<()> {
+    for (value, word) in INVALID_VALUES {
         let Err(error) = rendered(&stage.plane, &[value]) else {
             bail!("{value} was accepted");
         };
-        // The command itself names it too.
+        // The error message repeats the whole command.
         let said = error.to_string();
         let (_, complaint) = said.split_once("Error: ").unwrap_or_default();
         ensure!(complaint.contains(word), "{value}: {complaint}");
     }
-    println!("        {} values", WRONG.len());
+    println!("        {} values", INVALID_VALUES.len());
     Ok(())
 }
 
-/// One right that nobody used and one call that was refused are both seen.
-pub(crate) fn accounting() -> Result<()> {
+/// An unused right and a forbidden call are both found.
+pub(crate) fn check_values_documented() -> Result<()> {
     let used = Right::in_all("", "nodes", "patch");
     let idle = Right::in_all("", "nodes", "delete");
     let mut account = Account::default();
@@ -157,11 +157,17 @@ pub(crate) fn accounting() -> Result<()> {
     }));
     ensure!(account.unused().into_iter().eq([&idle]), "{account:?}");
     ensure!(account.missing().is_empty(), "{account:?}");
-    ensure!(account.settle("a test", &[]).is_err(), "it is idle");
+    ensure!(
+        account.settle("a test", &[]).is_err(),
+        "the right is unused"
+    );
     let why = LOOK;
     account.settle("a test", &[("delete nodes", why)])?;
     let void = [("delete nodes", why), ("update nodes", LOOK)];
-    ensure!(account.settle("a test", &void).is_err(), "it is not given");
+    ensure!(
+        account.settle("a test", &void).is_err(),
+        "the right is not granted"
+    );
     account.told(&json!({
         "verb": "create",
         "objectRef": { "resource": "nodes" },
@@ -171,10 +177,10 @@ pub(crate) fn accounting() -> Result<()> {
     Ok(())
 }
 
-/// Each variant is taken whole: nothing in it is unknown to the server, and a second time changes nothing.
-pub(crate) fn variants(stage: &Stage) -> Result<()> {
+/// Each variant is accepted in full: no field is unknown to the server, and a second apply changes nothing.
+pub(crate) fn check_variants(stage: &Stage) -> Result<()> {
     for kind in ["ServiceMonitor", "PrometheusRule"] {
-        stage.apply(&prometheus(kind))?;
+        stage.apply(&prometheus_crd(kind))?;
     }
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let definitions = ["template", "aplomb-crds", "charts/aplomb-crds"];
@@ -206,8 +212,8 @@ pub(crate) fn variants(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// A kind of the Prometheus operator, as far as being accepted goes.
-fn prometheus(kind: &str) -> serde_json::Value {
+/// A CRD with the name of a Prometheus operator kind, so that its objects are accepted.
+fn prometheus_crd(kind: &str) -> serde_json::Value {
     let one = kind.to_lowercase();
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({
@@ -228,8 +234,8 @@ fn prometheus(kind: &str) -> serde_json::Value {
     })
 }
 
-/// The ClusterRole of the release, which `view` gains.
-pub(crate) fn view(stage: &Stage) -> Result<()> {
+/// The release's ClusterRole, which is aggregated to `view`.
+pub(crate) fn check_view_role(stage: &Stage) -> Result<()> {
     let label = "rbac.authorization.k8s.io/aggregate-to-view=true";
     let found = stage.kubectl(&["get", "clusterrole", "-o", "name", "-l", label])?;
     ensure!(found.contains("aplomb-view"), "{found}");
@@ -253,9 +259,9 @@ pub(crate) fn view(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Every metric that a query of the dashboard names is one that a process serves.
-pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
-    let served = stage.admins("/metrics").await?;
+/// Every metric in a query of the dashboard is served by a process.
+pub(crate) async fn check_dashboard(stage: &Stage) -> Result<()> {
+    let served = stage.get_admin("/metrics").await?;
     let types = served
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
@@ -278,8 +284,11 @@ pub(crate) async fn dashboard(stage: &Stage) -> Result<()> {
             missing.insert(name);
         }
     }
-    missing.retain(|name| !QUIET.contains(name));
-    ensure!(missing.is_empty(), "nobody serves {missing:?}: {served:?}");
+    missing.retain(|name| !UNRENDERED_VALUES.contains(name));
+    ensure!(
+        missing.is_empty(),
+        "not served: {missing:?}, served: {served:?}"
+    );
     println!("        {} metrics are served", served.len());
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The control plane, the simulated servers and our processes, each with the token of its ServiceAccount.
+//! The control plane, the simulated servers and our processes, each with its ServiceAccount's token.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -15,8 +15,8 @@ use crate::kubectl::kubectl;
 use crate::process::Process;
 use crate::traffic::Endpoints;
 
-/// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Generous: other tests use the same cores.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// Tokens of the simulated servers.
 pub(crate) const HETZNER_TOKEN: &str =
     "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";
@@ -25,14 +25,14 @@ pub(crate) const CODER_TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
 struct Running {
     process: Process,
     admin: String,
-    /// The public listener of a gateway.
+    /// The gateway's public listener.
     listen: String,
 }
 
 pub(crate) struct Stage {
     running: BTreeMap<String, Running>,
     pub(crate) agent: Option<Process>,
-    sims: Vec<Process>,
+    simulators: Vec<Process>,
     pub(crate) plane: ControlPlane,
     pub(crate) endpoints: Endpoints,
     pub(crate) hetzner: String,
@@ -42,8 +42,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; nothing of ours is there yet.
-    pub(crate) async fn set() -> Result<Self> {
+    /// Starts the servers, but nothing of ours.
+    pub(crate) async fn set_up() -> Result<Self> {
         let options = Options {
             audit_log: true,
             ..Options::with_garbage_collection()
@@ -51,7 +51,7 @@ impl Stage {
         Ok(Self {
             running: BTreeMap::new(),
             agent: None,
-            sims: Vec::new(),
+            simulators: Vec::new(),
             plane: ControlPlane::start(options).await?,
             endpoints: Endpoints::default(),
             hetzner: String::new(),
@@ -62,21 +62,21 @@ impl Stage {
     }
 
     /// Starts the simulated Hetzner API and coderd.
-    pub(crate) async fn simulate(&mut self) -> Result<()> {
+    pub(crate) async fn start_simulators(&mut self) -> Result<()> {
         let (hetzner, coderd) = (free_address()?, free_address()?);
-        let token = self.file("hetzner.token", HETZNER_TOKEN)?;
+        let token = self.write_file("hetzner.token", HETZNER_TOKEN)?;
         let args = ["sim", "hetzner", "--listen", &hetzner, "--token-file"];
         let args = [&args[..], &[&token]].concat();
         let sim = Process::aplomb(self.dir.path(), "hetzner", &args)?;
-        self.sims.push(sim);
-        let token = self.file("coder.token", &format!("{CODER_TOKEN} admin owner"))?;
+        self.simulators.push(sim);
+        let token = self.write_file("coder.token", &format!("{CODER_TOKEN} admin owner"))?;
         let kubeconfig = self.plane.kubeconfig_path();
         let kubeconfig = kubeconfig.to_str().context("a path")?;
         let flags = ["sim", "coderd", "--listen", &coderd, "--token-file", &token];
         let more = ["--kubeconfig", kubeconfig, "--heartbeat", "2s"];
         let args = [&flags[..], &more].concat();
         let sim = Process::aplomb(self.dir.path(), "coderd", &args)?;
-        self.sims.push(sim);
+        self.simulators.push(sim);
         self.hetzner = format!("http://{hetzner}");
         self.coderd = format!("http://{coderd}");
         let both = async || {
@@ -88,25 +88,25 @@ impl Stage {
                     .await
                     .is_ok()
         };
-        self.eventually("the simulated servers serve", both).await
+        self.wait_until("the simulated servers serve", both).await
     }
 
-    fn file(&self, name: &str, content: &str) -> Result<String> {
+    fn write_file(&self, name: &str, content: &str) -> Result<String> {
         let path = self.dir.path().join(name);
         std::fs::write(&path, content)?;
         Ok(path.to_str().context("a path")?.to_owned())
     }
 
-    /// A kubeconfig with a token of a ServiceAccount, made as a person would make it.
+    /// A kubeconfig with a ServiceAccount's token, created with kubectl.
     pub(crate) fn kubeconfig(&self, namespace: &str, account: &str) -> Result<String> {
         let token = self.kubectl(&["create", "token", account, "-n", namespace])?;
         let config = self.plane.kubeconfig(token.trim())?;
         let name = format!("{namespace}-{account}.kubeconfig");
-        self.file(&name, &serde_json::to_string(&config)?)
+        self.write_file(&name, &serde_json::to_string(&config)?)
     }
 
     /// Starts an operator, `aplomb-WORD` in `namespace`, and waits until it is ready.
-    pub(crate) async fn operate(
+    pub(crate) async fn start_operator(
         &mut self,
         word: &str,
         name: &str,
@@ -125,14 +125,15 @@ impl Stage {
             ]);
         }
         args.extend(more);
-        self.start(name, namespace, &account, &args).await
+        self.start_process(name, namespace, &account, &args).await
     }
 
     /// Starts a gateway, and sends requests to it once it is ready.
-    pub(crate) async fn gateway(&mut self, name: &str) -> Result<()> {
+    pub(crate) async fn start_gateway(&mut self, name: &str) -> Result<()> {
         let listen = free_address()?;
         let args = ["gateway", "--listen", &listen];
-        self.start(name, SYSTEM, "aplomb-gateway", &args).await?;
+        self.start_process(name, SYSTEM, "aplomb-gateway", &args)
+            .await?;
         if let Some(it) = self.running.get_mut(name) {
             it.listen.clone_from(&listen);
         }
@@ -140,7 +141,7 @@ impl Stage {
         Ok(())
     }
 
-    async fn start(
+    async fn start_process(
         &mut self,
         name: &str,
         namespace: &str,
@@ -167,31 +168,31 @@ impl Stage {
         };
         self.running.insert(name.to_owned(), it);
         let what = format!("{name} is ready");
-        self.eventually(&what, async || self.get(&ready).await.is_ok())
+        self.wait_until(&what, async || self.get(&ready).await.is_ok())
             .await
     }
 
-    /// Asks a process to end and waits for it. A gateway is left alone by clients first.
-    pub(crate) fn end(&mut self, name: &str) -> Result<()> {
+    /// Stops a process and waits for its exit. Clients first stop using a gateway.
+    pub(crate) fn stop_process(&mut self, name: &str) -> Result<()> {
         let mut it = self.running.remove(name).context("no such process")?;
         self.endpoints().retain(|listen| *listen != it.listen);
         it.process.terminate()
     }
 
-    /// All of them, as when their pods are deleted.
-    pub(crate) fn end_all(&mut self) -> Result<()> {
+    /// Stops all of them, as if their pods were deleted.
+    pub(crate) fn stop_all(&mut self) -> Result<()> {
         let names: Vec<String> = self.running.keys().cloned().collect();
-        names.iter().try_for_each(|name| self.end(name))
+        names.iter().try_for_each(|name| self.stop_process(name))
     }
 
     fn endpoints(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.endpoints
             .lock()
-            .expect("nobody panics while holding it")
+            .expect("no panic while holding the lock")
     }
 
-    /// What all of them answer on their admin addresses.
-    pub(crate) async fn admins(&self, path: &str) -> Result<String> {
+    /// The responses of all admin addresses.
+    pub(crate) async fn get_admin(&self, path: &str) -> Result<String> {
         let mut all = String::new();
         for it in self.running.values() {
             all += &self.get(&format!("http://{}{path}", it.admin)).await?;
@@ -227,9 +228,9 @@ impl Stage {
         Ok(())
     }
 
-    /// `kubectl wait`, for what is there or will be.
+    /// `kubectl wait`, also for objects that do not exist yet.
     pub(crate) fn wait(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
-        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+        let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
         for what in ["create", what] {
             let what = format!("--for={what}");
             self.kubectl(&["wait", "-n", namespace, &what, object, &timeout])?;
@@ -237,26 +238,26 @@ impl Stage {
         Ok(())
     }
 
-    /// Asks again and again: another process cannot be awaited.
-    pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+    /// Polls, because another process cannot be awaited.
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if holds().await {
                 return Ok(());
             }
             sleep(Duration::from_millis(100)).await;
         }
-        bail!("not within {PATIENCE:?}: {what}")
+        bail!("not within {TIMEOUT:?}: {what}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let running = self
             .running
             .iter()
             .map(|(name, it)| (name.as_str(), &it.process));
         let agent = self.agent.iter().map(|agent| ("agent", agent));
-        let sims = self.sims.iter().map(|sim| ("sim", sim));
+        let sims = self.simulators.iter().map(|sim| ("sim", sim));
         for (name, process) in running.chain(agent).chain(sims) {
             let log = process.log().unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
@@ -268,7 +269,7 @@ impl Stage {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -1,5 +1,5 @@
-//! A service, and a stream of requests to it through a tunnel. Which gateways are asked is said from outside, as a
-//! Service's endpoints say it: one that is about to end is left alone first.
+//! A service, and a stream of requests to it through a tunnel. The test sets the gateways that are used, like the
+//! endpoints of a Service: a gateway is removed before it stops.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -11,11 +11,11 @@ use anyhow::{Result, ensure};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 
-const EVERY: Duration = Duration::from_millis(50);
-const PATIENCE: Duration = Duration::from_secs(60);
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhere\n";
+const REQUEST_INTERVAL: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_secs(60);
+const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhere\n";
 
-/// Starts a service that answers everything with 200; its port. It ends with the test.
+/// Starts a service that responds to everything with 200; returns its port. It ends with the test.
 pub(crate) fn origin() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
@@ -24,14 +24,14 @@ pub(crate) fn origin() -> Result<u16> {
             thread::spawn(move || {
                 let mut head = [0; 4096];
                 let _read = stream.read(&mut head);
-                let _written = stream.write_all(ANSWER);
+                let _written = stream.write_all(RESPONSE);
             });
         }
     });
     Ok(port)
 }
 
-/// The addresses that requests go to, in turn.
+/// The gateway addresses, used in turn.
 pub(crate) type Endpoints = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Traffic {
@@ -40,25 +40,26 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Twenty requests a second for `hostname`.
+    /// Twenty requests per second for `hostname`.
     pub(crate) fn start(endpoints: &Endpoints, hostname: &'static str) -> Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let endpoints = Arc::clone(endpoints);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE);
+        let client = reqwest::Client::builder().no_proxy().timeout(TIMEOUT);
         let client = client.build()?;
-        let thread =
-            thread::spawn(move || runtime.block_on(flow(&client, &endpoints, hostname, stopped)));
+        let thread = thread::spawn(move || {
+            runtime.block_on(send_requests(&client, &endpoints, hostname, stopped))
+        });
         Ok(Self { stop, thread })
     }
 
-    /// Ends it; an error if a request failed.
+    /// Stops it; an error if a request failed.
     pub(crate) fn finish(self) -> Result<()> {
         let _told = self.stop.send(());
         let Ok((sent, failed)) = self.thread.join() else {
-            anyhow::bail!("the stream of requests broke off");
+            anyhow::bail!("the stream of requests stopped");
         };
         println!("        {sent} requests, {} failed", failed.len());
         let first: Vec<_> = failed.iter().take(5).collect();
@@ -68,13 +69,13 @@ impl Traffic {
     }
 }
 
-async fn flow(
+async fn send_requests(
     client: &reqwest::Client,
     endpoints: &Endpoints,
     hostname: &str,
     mut stopped: oneshot::Receiver<()>,
 ) -> (usize, Vec<String>) {
-    let mut ticks = interval(EVERY);
+    let mut ticks = interval(REQUEST_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let (mut sent, mut failed) = (0, Vec::new());
     loop {
@@ -84,7 +85,7 @@ async fn flow(
         }
         let all = endpoints
             .lock()
-            .expect("nobody panics while holding it")
+            .expect("no panic while holding the lock")
             .clone();
         let Some(to) = all.get(sent % all.len().max(1)) else {
             continue;

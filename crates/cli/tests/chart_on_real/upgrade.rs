@@ -1,4 +1,4 @@
-//! From an older release to this one while everything is in use, one process after the other.
+//! An upgrade from an older release to this one under load, one process after the other.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,21 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::helm::SYSTEM;
-use crate::live::{self, CODER, HOME, HOSTNAME, PROVISIONER, Seen, TUNNEL};
-use crate::older::{NEW_FIELD, OLD_LABEL, Older};
+use crate::old_chart::{NEW_FIELD, OLD_LABEL, OldChart};
 use crate::rights::Account;
 use crate::stage::Stage;
 use crate::traffic::Traffic;
+use crate::workloads::{
+    self, CODER, HOSTNAME, PROVISIONER, TENANT_NAMESPACE, TUNNEL, WorkloadSnapshot,
+};
 
 const IMAGE: &str = "image.repository=registry.example.com/aplomb";
 const OPERATORS: [&str; 3] = ["tunnel", "coder", "egress"];
-/// What is said of a tunnel is written when gateways come and go, as docs/install.md has it.
-const TOLD: [&str; 4] = ["HTTPProxy", "Connector", "Gateway", "HTTPRoute"];
+/// Kinds with statuses that change when gateways start and stop, as docs/install.md describes.
+const CHECKED_KINDS: [&str; 4] = ["HTTPProxy", "Connector", "Gateway", "HTTPRoute"];
 
-pub(crate) async fn older(stage: &mut Stage) -> Result<()> {
-    let older = Older::make()?;
+pub(crate) async fn install_old_chart(stage: &mut Stage) -> Result<()> {
+    let older = OldChart::new()?;
     let crds = older.chart("aplomb-crds")?;
     let chart = older.chart("aplomb")?;
     let into = ["--namespace", SYSTEM, "--create-namespace"];
@@ -27,24 +29,30 @@ pub(crate) async fn older(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let set = ["--set", IMAGE];
     stage.helm(&[&["install", "aplomb", &chart][..], &into, &set].concat())?;
-    ensure!(!knows(stage)?, "the older definition has the new field");
-    ensure!(labelled(stage)?, "the older release has no older label");
-    stage.simulate().await?;
+    ensure!(
+        !knows_new_field(stage)?,
+        "the older definition has the new field"
+    );
+    ensure!(
+        has_old_label(stage)?,
+        "the older release has no older label"
+    );
+    stage.start_simulators().await?;
     for word in OPERATORS {
         let name = format!("{word}-one");
-        stage.operate(word, &name, SYSTEM, &[]).await?;
+        stage.start_operator(word, &name, SYSTEM, &[]).await?;
     }
     for name in ["gateway-one", "gateway-two"] {
-        stage.gateway(name).await?;
+        stage.start_gateway(name).await?;
     }
-    live::tunnel(stage)?;
-    live::egress(stage).await?;
+    workloads::create_tunnel(stage)?;
+    workloads::create_egress(stage).await?;
     stage.kubectl(&["create", "namespace", CODER])?;
-    live::coder(stage, CODER)
+    workloads::create_coder(stage, CODER)
 }
 
-/// Whether the definition has the field that is new in this release.
-fn knows(stage: &Stage) -> Result<bool> {
+/// Whether the CRD has the field that is new in this release.
+fn knows_new_field(stage: &Stage) -> Result<bool> {
     let path = format!(
         "jsonpath={{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.{NEW_FIELD}.type}}"
     );
@@ -53,7 +61,7 @@ fn knows(stage: &Stage) -> Result<bool> {
 }
 
 /// Whether the release's objects carry the older label.
-fn labelled(stage: &Stage) -> Result<bool> {
+fn has_old_label(stage: &Stage) -> Result<bool> {
     let list = ["get", "deployments", "-n", SYSTEM, "-o", "name", "-l"];
     let found = stage.kubectl(&[&list[..], &[OLD_LABEL]].concat())?;
     Ok(!found.trim().is_empty())
@@ -61,27 +69,30 @@ fn labelled(stage: &Stage) -> Result<bool> {
 
 pub(crate) async fn upgrade(stage: &mut Stage) -> Result<()> {
     let began = Instant::now();
-    let before = live::picture(stage)?;
-    let (moved, keys) = outside(stage).await?;
+    let before = workloads::snapshot_objects(stage)?;
+    let (moved, keys) = read_outside_objects(stage).await?;
     let traffic = Traffic::start(&stage.endpoints, HOSTNAME)?;
     let into = ["--namespace", SYSTEM];
     stage.helm(&[&["upgrade", "aplomb-crds", "charts/aplomb-crds"][..], &into].concat())?;
     let set = ["--set", IMAGE];
     stage.helm(&[&["upgrade", "aplomb", "charts/aplomb"][..], &into, &set].concat())?;
-    ensure!(knows(stage)?, "the definition lacks the new field");
-    ensure!(!labelled(stage)?, "the older label is still there");
+    ensure!(
+        knows_new_field(stage)?,
+        "the definition lacks the new field"
+    );
+    ensure!(!has_old_label(stage)?, "the older label is still there");
     for word in OPERATORS {
-        replace(stage, word).await?;
+        replace_processes(stage, word).await?;
     }
     for (old, new) in [
         ("gateway-one", "gateway-three"),
         ("gateway-two", "gateway-four"),
     ] {
-        stage.gateway(new).await?;
-        stage.end(old)?;
+        stage.start_gateway(new).await?;
+        stage.stop_process(old)?;
     }
     for (namespace, object) in [
-        (HOME, format!("httpproxy/{TUNNEL}")),
+        (TENANT_NAMESPACE, format!("httpproxy/{TUNNEL}")),
         (CODER, format!("coderprovisioner/{CODER}-{PROVISIONER}")),
         ("", "stableegress/web".to_owned()),
     ] {
@@ -92,30 +103,30 @@ pub(crate) async fn upgrade(stage: &mut Stage) -> Result<()> {
         "        {:.1?} from the first helm upgrade to the last new gateway",
         began.elapsed()
     );
-    let now = outside(stage).await?;
+    let now = read_outside_objects(stage).await?;
     ensure!(
         (&moved, &keys) == (&now.0, &now.1),
         "{moved} {keys} became {now:?}"
     );
-    compare(&before, &live::picture(stage)?)
+    compare_snapshots(&before, &workloads::snapshot_objects(stage)?)
 }
 
-/// A new replica, ready before the old one ends, as a rolling update has it.
-async fn replace(stage: &mut Stage, word: &str) -> Result<()> {
+/// Starts a new replica and waits for it before the old one ends, as in a rolling update.
+async fn replace_processes(stage: &mut Stage, word: &str) -> Result<()> {
     let (old, new) = (format!("{word}-one"), format!("{word}-two"));
-    stage.operate(word, &new, SYSTEM, &[]).await?;
-    stage.end(&old)?;
+    stage.start_operator(word, &new, SYSTEM, &[]).await?;
+    stage.stop_process(&old)?;
     let lease = format!("aplomb-{word}");
     let path = "jsonpath={.spec.holderIdentity}";
     let leads = async || {
         let holder = stage.kubectl(&["get", "lease", &lease, "-n", SYSTEM, "-o", path]);
         holder.is_ok_and(|holder| holder.contains(&new))
     };
-    stage.eventually(&format!("{new} leads"), leads).await
+    stage.wait_until(&format!("{new} leads"), leads).await
 }
 
-/// What the other systems have: who holds the address, and which keys there are.
-async fn outside(stage: &Stage) -> Result<(Value, Value)> {
+/// The state of the other systems: the holder of the address, and the keys.
+async fn read_outside_objects(stage: &Stage) -> Result<(Value, Value)> {
     let state = |text: String| serde_json::from_str::<Value>(&text);
     let hetzner = state(stage.get(&format!("{}/_sim/state", stage.hetzner)).await?)?;
     let coderd = state(stage.get(&format!("{}/_sim/state", stage.coderd)).await?)?;
@@ -124,9 +135,13 @@ async fn outside(stage: &Stage) -> Result<(Value, Value)> {
     Ok((hetzner["floating_ips"][0]["server"].clone(), names))
 }
 
-/// Nothing is gone, nothing is new, no spec is another; and what was written at all is what the docs say.
-fn compare(before: &BTreeMap<String, Seen>, after: &BTreeMap<String, Seen>) -> Result<()> {
-    let names = |picture: &BTreeMap<String, Seen>| picture.keys().cloned().collect::<Vec<_>>();
+/// No object was deleted, created or changed in its spec; and only the documented kinds were written.
+fn compare_snapshots(
+    before: &BTreeMap<String, WorkloadSnapshot>,
+    after: &BTreeMap<String, WorkloadSnapshot>,
+) -> Result<()> {
+    let names =
+        |picture: &BTreeMap<String, WorkloadSnapshot>| picture.keys().cloned().collect::<Vec<_>>();
     ensure!(
         names(before) == names(after),
         "{:?} became {:?}",
@@ -143,15 +158,15 @@ fn compare(before: &BTreeMap<String, Seen>, after: &BTreeMap<String, Seen>) -> R
         }
     }
     println!("        {} objects, written: {written:?}", before.len());
-    let kind = |name: &&&str| !TOLD.contains(&name.split(' ').next().unwrap_or_default());
+    let kind = |name: &&&str| !CHECKED_KINDS.contains(&name.split(' ').next().unwrap_or_default());
     let wrong: Vec<_> = written.iter().filter(kind).collect();
     ensure!(wrong.is_empty(), "rewritten: {wrong:?}");
     Ok(())
 }
 
-/// The same chart with a Role in one namespace: everything works, nothing is refused. Where the operator for all of
-/// them is gone already: two would look after the same objects.
-pub(crate) async fn namespaced(stage: &mut Stage) -> Result<()> {
+/// The same chart with a Role in one namespace: everything works without forbidden calls. The operator for all
+/// namespaces is stopped, because two would reconcile the same objects.
+pub(crate) async fn check_namespaced_install(stage: &mut Stage) -> Result<()> {
     let (team, system) = ("team-a", "team-a-system");
     let only = [
         "operators.tunnel.enabled=false",
@@ -167,13 +182,15 @@ pub(crate) async fn namespaced(stage: &mut Stage) -> Result<()> {
     args.extend(only.iter().flat_map(|value| ["--set", value]));
     stage.helm(&args)?;
     let watch = ["--watch-namespace", team];
-    stage.operate("coder", "coder-team", system, &watch).await?;
-    live::coder(stage, team)?;
+    stage
+        .start_operator("coder", "coder-team", system, &watch)
+        .await?;
+    workloads::create_coder(stage, team)?;
     let object = format!("coderprovisioner/{team}-{PROVISIONER}");
     stage.kubectl(&["delete", "-n", team, &object, "--timeout=60s"])?;
     let missing = Account::of(&stage.plane, system, "aplomb-coder")?.missing();
     ensure!(missing.is_empty(), "{missing:?}");
-    stage.end("coder-team")?;
+    stage.stop_process("coder-team")?;
     stage.helm(&["uninstall", "team-a", "--namespace", system])?;
     stage.kubectl(&["delete", "namespace", team, system, "--timeout=60s"])?;
     Ok(())

@@ -1,17 +1,17 @@
-//! What the cluster is given: a token, a server and objects that use it.
+//! The objects of the test: a token, a server and objects that use it.
 
 use serde_json::{Value, json};
 
-/// A token of coderd's form. It must be found nowhere.
+/// A token in coderd's format, which must not appear anywhere.
 pub(crate) const TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
-/// Another of the same user.
+/// Another token of the same user.
 pub(crate) const NEXT_TOKEN: &str = "Zm8QeR2tYu-6Iw0PaS4dFg1HjK7lXc3VbN";
-/// Where objects are.
+/// The namespace of the objects.
 pub(crate) const NAMESPACE: &str = "coder";
 /// The Secret with the token.
 pub(crate) const SECRET: &str = "coder-token";
 
-/// How a spec names the server.
+/// The reference to the server in a spec.
 pub(crate) fn server(url: &str) -> Value {
     json!({ "url": url, "tokenSecretRef": { "name": SECRET } })
 }
@@ -44,7 +44,7 @@ pub(crate) fn proxy(name: &str, url: &str) -> Value {
     })
 }
 
-/// The kind that somebody else's servers are declared with, as far as being watched goes.
+/// The kind of the CoderControlPlane objects of another project, as far as needed to watch it.
 pub(crate) fn control_plane_crd() -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     json!({

@@ -1,28 +1,28 @@
-//! No part of a token or key may be anywhere but in its Secret. Runs last, after refusals that name the
-//! token.
+//! No part of a token or key may appear outside its Secret. Runs last, after error responses that contain
+//! the token.
 
 use anyhow::{Result, ensure};
 
 use crate::fixtures::{NEXT_TOKEN, TOKEN};
 use crate::stage::Stage;
 
-/// So many characters of a secret in a row are a part of it.
-const PART: usize = 8;
-/// Where plaintexts are, and nowhere else.
-const HELD: &str =
+/// The number of consecutive characters that count as a part.
+const MIN_PART_LENGTH: usize = 8;
+/// The only place of plaintexts.
+const RECORDED_SECRETS: &str =
     r#"go-template={{range .items}}{{range .data}}{{. | base64decode}}{{"\n"}}{{end}}{{end}}"#;
 
-pub(crate) async fn search(stage: &Stage) -> Result<()> {
+pub(crate) async fn search_secrets(stage: &Stage) -> Result<()> {
     let secrets = secrets(stage);
     let many = secrets.len();
-    ensure!(many > 6, "only {many} secrets were ever seen");
+    ensure!(many > 6, "only {many} secrets were recorded");
     ensure!(
-        leaked(&secrets, &TOKEN[10..10 + PART]).is_some(),
-        "the search is blind"
+        find_leak(&secrets, &TOKEN[10..10 + MIN_PART_LENGTH]).is_some(),
+        "the search finds nothing"
     );
-    let mut places = vec![("the log".to_owned(), stage.log()?)];
+    let mut places = vec![("the log".to_owned(), stage.read_log()?)];
     for path in ["/metrics", "/debug/state.json"] {
-        places.push((path.to_owned(), stage.shown(path).await?));
+        places.push((path.to_owned(), stage.get_admin(path).await?));
     }
     for kind in [
         "events",
@@ -40,8 +40,11 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
     let mut searched = 0;
     for (place, text) in &places {
         searched += text.len();
-        let found = leaked(&secrets, text);
-        ensure!(found.is_none(), "{place} has a part of secret {found:?}");
+        let found = find_leak(&secrets, text);
+        ensure!(
+            found.is_none(),
+            "{place} contains a part of secret {found:?}"
+        );
     }
     println!(
         "        {many} secrets, {} places, {searched} characters",
@@ -50,25 +53,29 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Everything that must not be seen: the tokens, and what Secrets have held on the way.
+/// The searched values: the tokens, and what Secrets have held so far.
 fn secrets(stage: &Stage) -> Vec<String> {
-    let seen = stage.seen.borrow();
+    let seen = stage.recorded_secrets.borrow();
     let tokens = [TOKEN, NEXT_TOKEN].map(str::to_owned);
     tokens.into_iter().chain(seen.iter().cloned()).collect()
 }
 
-/// Keeps in mind what Secrets hold now.
-pub(crate) fn remember(stage: &Stage) -> Result<()> {
-    let held = stage.there(&["get", "secrets", "-o", HELD])?;
-    let long = held.lines().filter(|line| line.len() >= PART);
-    stage.seen.borrow_mut().extend(long.map(str::to_owned));
+/// Records the current contents of Secrets.
+pub(crate) fn record_secrets(stage: &Stage) -> Result<()> {
+    let held = stage.get_object(&["get", "secrets", "-o", RECORDED_SECRETS])?;
+    let long = held.lines().filter(|line| line.len() >= MIN_PART_LENGTH);
+    stage
+        .recorded_secrets
+        .borrow_mut()
+        .extend(long.map(str::to_owned));
     Ok(())
 }
 
-/// The number of the secret that `text` has a part of.
-fn leaked(secrets: &[String], text: &str) -> Option<usize> {
+/// The number of the secret that `text` contains a part of.
+fn find_leak(secrets: &[String], text: &str) -> Option<usize> {
     secrets.iter().position(|secret| {
-        let mut parts = (0..=secret.len().saturating_sub(PART)).map(|at| &secret[at..at + PART]);
-        secret.len() >= PART && parts.any(|part| text.contains(part))
+        let mut parts = (0..=secret.len().saturating_sub(MIN_PART_LENGTH))
+            .map(|at| &secret[at..at + MIN_PART_LENGTH]);
+        secret.len() >= MIN_PART_LENGTH && parts.any(|part| text.contains(part))
     })
 }

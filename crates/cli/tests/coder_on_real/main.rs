@@ -1,14 +1,14 @@
-//! The Coder operator end to end: a real kube-apiserver, `aplomb sim coderd` over HTTP, which plays the
-//! pods too, installed from `charts/aplomb`, running as its own ServiceAccount, driven with kubectl as a
-//! person would.
+//! The Coder operator end to end: a real kube-apiserver; `aplomb sim coderd` over HTTP, which also
+//! simulates the pods; installed from `charts/aplomb`, with its own ServiceAccount, driven with
+//! kubectl.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test coder_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
-mod account;
 #[path = "../common/chart.rs"]
 mod chart;
+mod failures;
 mod fixtures;
 #[path = "../common/helm.rs"]
 mod helm;
@@ -21,9 +21,9 @@ mod proxies;
 mod refusals;
 #[path = "../common/rights.rs"]
 mod rights;
+mod rights_check;
 mod stage;
 mod steps;
-mod trouble;
 
 use std::process::ExitCode;
 
@@ -38,7 +38,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, what: &str, outcome: Result<()>) {
+    fn record(&mut self, what: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -54,9 +54,9 @@ impl Tally {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
-    let mut stage = Stage::set().await?;
+    let mut stage = Stage::set_up().await?;
     let mut tally = Tally::default();
-    play(&mut stage, &mut tally).await;
+    run_steps(&mut stage, &mut tally).await;
     if tally.failed > 0 {
         stage.show_logs();
     }
@@ -65,31 +65,31 @@ async fn main() -> Result<ExitCode> {
 }
 
 #[rustfmt::skip]
-async fn play(stage: &mut Stage, t: &mut Tally) {
-    t.note("helm template charts/aplomb | kubectl apply -f -", steps::install(stage));
-    t.note("it may do what it needs, no more", account::bounds(stage));
-    t.note("the samples are valid", steps::samples(stage));
-    t.note("names that coderd would refuse are refused", refusals::names(stage));
-    t.note("a spec without a server, or with two, is refused", refusals::servers(stage));
-    t.note("the operator starts", steps::start(stage).await);
-    t.note("kubectl wait for Ready", steps::create(stage).await);
-    t.note("kubectl get cprov tells how it is", steps::columns(stage));
-    t.note("the annotation rotates the key, without an outage", steps::rotate(stage).await);
-    t.note("other tags rotate the key, without an outage", steps::tags(stage).await);
-    t.note("another secretName moves the key and deletes the former Secret", steps::moved(stage).await);
-    t.note("killed in a rotation, the next one finishes it", steps::killed(stage).await);
-    t.note("throttled: few attempts, one status write", trouble::throttled(stage).await);
-    t.note("it recovers when the server lets it", trouble::recovers(stage).await);
-    t.note("a key that was deleted by hand is replaced", trouble::heals(stage).await);
-    t.note("a new token is picked up", trouble::new_token(stage).await);
-    t.note("a workspace proxy registers", proxies::register(stage).await);
-    t.note("a workspace proxy is given a new token", proxies::retoken(stage).await);
-    t.note("a workspace proxy is taken back", proxies::delete(stage).await);
-    t.note("a deletion waits for the server", trouble::deletion_waits(stage).await);
-    t.note("an abandoned deletion does not, and is told of", trouble::abandoned(stage).await);
-    t.note("kubectl delete takes the key back", steps::delete(stage).await);
-    t.note("Events tell of it", steps::events(stage));
-    t.note("no right is missing or unused", account::settle(stage));
-    t.note("no token or key is anywhere", leak::search(stage).await);
-    t.note("it ends when it is asked to", steps::stop(stage));
+async fn run_steps(stage: &mut Stage, t: &mut Tally) {
+    t.record("helm template charts/aplomb | kubectl apply -f -", steps::install(stage));
+    t.record("it has the rights it needs, no more", rights_check::check_bounds(stage));
+    t.record("the samples are valid", steps::apply_samples(stage));
+    t.record("names that coderd rejects are rejected", refusals::check_names(stage));
+    t.record("a spec without a server, or with two, is rejected", refusals::check_servers(stage));
+    t.record("the operator starts", steps::start_operator(stage).await);
+    t.record("kubectl wait for Ready", steps::create(stage).await);
+    t.record("kubectl get cprov shows its state", steps::check_columns(stage));
+    t.record("the annotation rotates the key, without an outage", steps::rotate_key(stage).await);
+    t.record("other tags rotate the key, without an outage", steps::change_tags(stage).await);
+    t.record("another secretName moves the key and deletes the old Secret", steps::change_server(stage).await);
+    t.record("killed during a rotation, the next one finishes it", steps::kill_operator(stage).await);
+    t.record("throttled: few attempts, one status write", failures::check_throttling(stage).await);
+    t.record("it recovers when the server accepts calls", failures::check_recovery(stage).await);
+    t.record("a manually deleted key is replaced", failures::check_self_healing(stage).await);
+    t.record("a new token is picked up", failures::replace_token(stage).await);
+    t.record("a workspace proxy registers", proxies::register(stage).await);
+    t.record("a workspace proxy gets a new token", proxies::replace_token(stage).await);
+    t.record("a workspace proxy is deleted", proxies::delete(stage).await);
+    t.record("a deletion waits for the server", failures::check_deletion_waits(stage).await);
+    t.record("an abandoned deletion does not, and sends an Event", failures::check_abandoned(stage).await);
+    t.record("kubectl delete deletes the key", steps::delete(stage).await);
+    t.record("Events report it", steps::check_events(stage));
+    t.record("no right is missing or unused", rights_check::check_rights(stage));
+    t.record("no token or key is anywhere", leak::search_secrets(stage).await);
+    t.record("it exits on SIGTERM", steps::stop_operator(stage));
 }

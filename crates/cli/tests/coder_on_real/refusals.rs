@@ -1,4 +1,4 @@
-//! What coderd would refuse is refused when it is applied, with what to write instead.
+//! What coderd would reject is rejected at apply, with the fix in the message.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 use crate::fixtures::{provisioner, server};
 use crate::stage::Stage;
 
-/// That an object is refused, and that what is said contains each of `words`.
-fn refused(stage: &Stage, object: &Value, words: &[&str]) -> Result<()> {
+/// Asserts that an object is rejected with a message that contains each of `words`.
+fn check_refused(stage: &Stage, object: &Value, words: &[&str]) -> Result<()> {
     let dry = ["create", "--dry-run=server", "-f", "-"];
     let said = match stage.kubectl_with(&dry, &object.to_string()) {
-        Ok(_) => anyhow::bail!("it was taken: {object}"),
+        Ok(_) => anyhow::bail!("it was accepted: {object}"),
         Err(error) => error.to_string(),
     };
     for word in words {
-        ensure!(said.contains(word), "{said:?} does not say {word:?}");
+        ensure!(said.contains(word), "{said:?} does not contain {word:?}");
     }
     let said = said.trim().rsplit(": ").next().unwrap_or_default();
     println!("        {said}");
     Ok(())
 }
 
-pub(crate) fn names(stage: &Stage) -> Result<()> {
+pub(crate) fn check_names(stage: &Stage) -> Result<()> {
     let long = "a".repeat(65);
     for name in [
         long.as_str(),
@@ -38,9 +38,9 @@ pub(crate) fn names(stage: &Stage) -> Result<()> {
     ] {
         let mut object = provisioner("team", &stage.url);
         object["spec"]["key"] = json!({ "name": name });
-        refused(stage, &object, &["spec.key.name"])?;
+        check_refused(stage, &object, &["spec.key.name"])?;
     }
-    refused(stage, &provisioner("psk", &stage.url), &["key.name"])?;
+    check_refused(stage, &provisioner("psk", &stage.url), &["key.name"])?;
     let mut longest = provisioner("team", &stage.url);
     longest["spec"]["key"] = json!({ "name": "a".repeat(64) });
     let dry = ["create", "--dry-run=server", "-f", "-"];
@@ -48,12 +48,12 @@ pub(crate) fn names(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn servers(stage: &Stage) -> Result<()> {
+pub(crate) fn check_servers(stage: &Stage) -> Result<()> {
     let mut none = provisioner("team", &stage.url);
     none["spec"]["server"] = Value::Null;
-    refused(stage, &none, &["controlPlaneRef", "server"])?;
+    check_refused(stage, &none, &["controlPlaneRef", "server"])?;
     let mut both = provisioner("team", &stage.url);
     both["spec"]["server"] = server(&stage.url);
     both["spec"]["controlPlaneRef"] = json!({ "name": "coder" });
-    refused(stage, &both, &["controlPlaneRef", "server"])
+    check_refused(stage, &both, &["controlPlaneRef", "server"])
 }

@@ -1,4 +1,4 @@
-//! The control plane, the simulated server and the operator, and how a person reaches each.
+//! The control plane, the simulated server and the operator, with helpers to use each.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use crate::fixtures::{NAMESPACE, NEXT_TOKEN, TOKEN};
 use crate::kubectl::kubectl;
 use crate::process::Process;
 
-/// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Generous: other tests use the same cores.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// The ServiceAccount, as the API server names it.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-coder";
 
@@ -25,10 +25,10 @@ pub(crate) struct Stage {
     pub(crate) plane: ControlPlane,
     pub(crate) operator: Option<Process>,
     pub(crate) admin: String,
-    /// What earlier operators logged.
-    logged: String,
-    /// What Secrets have held on the way.
-    pub(crate) seen: RefCell<BTreeSet<String>>,
+    /// The logs of earlier operators.
+    previous_logs: String,
+    /// What Secrets have held so far.
+    pub(crate) recorded_secrets: RefCell<BTreeSet<String>>,
     sim: Process,
     pub(crate) url: String,
     http: reqwest::Client,
@@ -36,11 +36,11 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; the operator is not there yet.
-    pub(crate) async fn set() -> Result<Self> {
+    /// Starts the servers, but no operator.
+    pub(crate) async fn set_up() -> Result<Self> {
         let options = Options {
             audit_log: true,
-            // It asks for the right to block the deletion of an owner, as some clusters do.
+            // It requires the right to block the deletion of an owner, as some clusters do.
             apiserver_args: vec![
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
             ],
@@ -58,7 +58,7 @@ impl Stage {
             ("--listen", listen.as_str()),
             ("--token-file", tokens.to_str().context("a path")?),
             ("--kubeconfig", kubeconfig.to_str().context("a path")?),
-            // So that it is soon seen who is gone.
+            // So that disconnected daemons are detected soon.
             ("--heartbeat", "2s"),
             ("--job", "3s"),
         ];
@@ -69,22 +69,22 @@ impl Stage {
             plane,
             operator: None,
             admin: String::new(),
-            logged: String::new(),
-            seen: RefCell::default(),
+            previous_logs: String::new(),
+            recorded_secrets: RefCell::default(),
             sim: Process::aplomb(dir.path(), "sim", &args)?,
             url: format!("http://{listen}"),
             http: reqwest::Client::new(),
             dir,
         };
-        let serves = async || stage.state().await.is_ok();
-        stage.eventually("the server serves", serves).await?;
+        let serves = async || stage.debug_state().await.is_ok();
+        stage.wait_until("the server serves", serves).await?;
         stage.kubectl(&["create", "namespace", NAMESPACE])?;
         Ok(stage)
     }
 
     /// Starts the operator, or the next one, with the rights of the ServiceAccount.
-    pub(crate) async fn operate(&mut self) -> Result<()> {
-        self.logged += &self.log()?;
+    pub(crate) async fn start_operator(&mut self) -> Result<()> {
+        self.previous_logs += &self.read_log()?;
         let (kubeconfig, admin) = (self.kubeconfig()?, free_address()?);
         let flags = [
             ("--kubeconfig", kubeconfig.to_str().context("a path")?),
@@ -97,17 +97,17 @@ impl Stage {
         let args: Vec<&str> = ["run", "coder"].into_iter().chain(flags).collect();
         self.operator = Some(Process::aplomb(self.dir.path(), "operator", &args)?);
         self.admin = format!("http://{admin}");
-        let ready = async || self.shown("/readyz").await.is_ok();
-        self.eventually("the operator is ready", ready).await
+        let ready = async || self.get_admin("/readyz").await.is_ok();
+        self.wait_until("the operator is ready", ready).await
     }
 
-    /// All that operators have logged.
-    pub(crate) fn log(&self) -> Result<String> {
+    /// The logs of all operators.
+    pub(crate) fn read_log(&self) -> Result<String> {
         let now = self.operator.as_ref().map(Process::log).transpose()?;
-        Ok(format!("{}{}", self.logged, now.unwrap_or_default()))
+        Ok(format!("{}{}", self.previous_logs, now.unwrap_or_default()))
     }
 
-    /// A kubeconfig with a token of the ServiceAccount, made as a person would make it.
+    /// A kubeconfig with the ServiceAccount's token, created with kubectl.
     fn kubeconfig(&self) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", "aplomb-coder", "-n", "aplomb-system"])?;
         let path = self.dir.path().join("operator.kubeconfig");
@@ -121,7 +121,7 @@ impl Stage {
         self.kubectl_with(args, "")
     }
 
-    /// The same, with something on its standard input.
+    /// The same, with `input` on standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         kubectl(&self.plane, args, input)
     }
@@ -130,33 +130,33 @@ impl Stage {
         self.kubectl_with(&["apply", "-f", "-"], &object.to_string())
     }
 
-    /// The same where the objects are.
-    pub(crate) fn there(&self, args: &[&str]) -> Result<String> {
+    /// The same in the namespace of the objects.
+    pub(crate) fn get_object(&self, args: &[&str]) -> Result<String> {
         self.kubectl(&[&["-n", NAMESPACE], args].concat())
     }
 
     /// `kubectl wait`.
-    pub(crate) fn wait(&self, object: &str, what: &str) -> Result<()> {
-        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+    pub(crate) fn wait_for(&self, object: &str, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
         let what = format!("--for={what}");
-        self.there(&["wait", &what, object, &timeout])?;
+        self.get_object(&["wait", &what, object, &timeout])?;
         Ok(())
     }
 
     /// One field of an object.
-    pub(crate) fn field(&self, object: &str, path: &str) -> Result<String> {
+    pub(crate) fn read_field(&self, object: &str, path: &str) -> Result<String> {
         let path = format!("jsonpath={{{path}}}");
-        self.there(&["get", object, "-o", &path])
+        self.get_object(&["get", object, "-o", &path])
     }
 
-    /// Everything the server has.
-    pub(crate) async fn state(&self) -> Result<Value> {
+    /// The server's whole state.
+    pub(crate) async fn debug_state(&self) -> Result<Value> {
         self.control("GET", "/_sim/state", None).await
     }
 
     /// The names in one of the server's lists, such as `keys`.
     pub(crate) async fn names(&self, list: &str) -> Result<BTreeSet<String>> {
-        let state = self.state().await?;
+        let state = self.debug_state().await?;
         let all = state[list].as_array().context("no such list")?;
         // A deleted proxy stays in the state.
         let there = all.iter().filter(|it| it["deleted"] != true);
@@ -164,7 +164,7 @@ impl Stage {
         Ok(there.filter_map(name).collect())
     }
 
-    /// How many requests the server has had after number `since`, and the number of the last.
+    /// Requests to the server after number `since`.
     pub(crate) async fn requests(&self, since: u64) -> Result<Vec<Value>> {
         let path = format!("/_sim/requests?since={since}");
         let answer = self.control("GET", &path, None).await?;
@@ -173,12 +173,12 @@ impl Stage {
     }
 
     /// The number of the last request.
-    pub(crate) async fn mark(&self) -> Result<u64> {
+    pub(crate) async fn last_request(&self) -> Result<u64> {
         let last = self.requests(0).await?.last().map(|it| it["n"].as_u64());
         Ok(last.flatten().unwrap_or_default())
     }
 
-    /// Uses the simulator's own control plane.
+    /// Calls the simulator's own control API.
     pub(crate) async fn control(
         &self,
         method: &str,
@@ -197,26 +197,26 @@ impl Stage {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What the operator answers on its admin address.
-    pub(crate) async fn shown(&self, path: &str) -> Result<String> {
+    /// The response of the operator's admin address.
+    pub(crate) async fn get_admin(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.admin);
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// Asks again and again: another process cannot be awaited.
-    pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+    /// Polls, because another process cannot be awaited.
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if holds().await {
                 return Ok(());
             }
             sleep(Duration::from_millis(200)).await;
         }
-        bail!("not within {PATIENCE:?}: {what}")
+        bail!("not within {TIMEOUT:?}: {what}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let operator = self.operator.iter().map(|it| ("operator", it));
         for (name, process) in operator.chain([("sim", &self.sim)]) {
@@ -230,7 +230,7 @@ impl Stage {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -1,5 +1,5 @@
-//! The operators installed from the chart, as `helm template | kubectl apply` does: whoever installs with it runs with
-//! the chart's rights and no others.
+//! The operators installed from the chart with `helm template | kubectl apply`, so that they run with the rights of
+//! the chart and no others.
 
 use anyhow::Result;
 use aplomb_controlplane::ControlPlane;
@@ -7,7 +7,7 @@ use aplomb_controlplane::ControlPlane;
 use crate::helm::{helm, rendered};
 use crate::kubectl::kubectl;
 
-/// The parts that are on unless they are turned off.
+/// The parts that are enabled by default.
 const PARTS: [&str; 4] = [
     "operators.tunnel.enabled",
     "operators.coder.enabled",
@@ -15,7 +15,7 @@ const PARTS: [&str; 4] = [
     "gateway.enabled",
 ];
 
-/// Installs the kinds and those parts of the chart, and again: a second time changes nothing, or an upgrade would not
+/// Installs the kinds and those parts of the chart, twice: the second time must change nothing, or upgrades would not
 /// be safe.
 pub(crate) fn install(plane: &ControlPlane, parts: &[&str]) -> Result<()> {
     let on = |part: &str| parts.iter().any(|wanted| part.contains(wanted));
@@ -38,7 +38,7 @@ pub(crate) fn install(plane: &ControlPlane, parts: &[&str]) -> Result<()> {
     )?;
     let manifests = rendered(plane, &values)?;
     kubectl(plane, &["apply", "-f", "-"], &manifests)?;
-    // It ends with 1 for a difference.
+    // kubectl diff exits with 1 for a difference.
     kubectl(plane, &["diff", "-f", "-"], &manifests)?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! helm on the charts of this checkout, as the administrator of a real control plane. Shared by what runs on one.
+//! helm with the charts of this checkout, as the administrator of a real control plane. Shared by several tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,15 +6,15 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use aplomb_controlplane::{ControlPlane, Program};
 
-/// Where the operators are installed.
+/// The namespace of the operators.
 pub(crate) const SYSTEM: &str = "aplomb-system";
-/// Where an image would be.
+/// A placeholder for the image.
 const IMAGE: &str = "image.repository=registry.example.com/aplomb";
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What helm prints; an error with what it says if it fails.
+/// The output of helm; an error with its message if it fails.
 pub(crate) fn helm(plane: &ControlPlane, args: &[&str]) -> Result<String> {
     let home = plane.audit_log().with_file_name("helm");
     let output = Command::new(plane.binaries().path(Program::Helm))

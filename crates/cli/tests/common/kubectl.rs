@@ -1,4 +1,4 @@
-//! kubectl as the administrator of a real control plane, in the checkout. Shared by what runs on one.
+//! kubectl as the administrator of a real control plane, in the checkout. Shared by several tests.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use aplomb_controlplane::{ControlPlane, Program};
 
-/// What it prints when it is given `input`; an error with what it says if it fails.
+/// The output of kubectl with `input` on standard input; an error with its message if it fails.
 pub(crate) fn kubectl(plane: &ControlPlane, args: &[&str], input: &str) -> Result<String> {
     let mut child = Command::new(plane.binaries().path(Program::Kubectl))
         .arg("--kubeconfig")

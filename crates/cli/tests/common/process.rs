@@ -1,4 +1,4 @@
-//! Programs that run beside the test, with their output in files. Dropping one ends it.
+//! Processes of a test, with their output in files. Killed on drop.
 #![allow(dead_code)] // each test uses what it needs
 
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// What the operators log of themselves.
+/// The log levels of operators.
 const LEVELS: &str = "info,aplomb=debug,aplomb_egress_operator=debug,aplomb_coder_operator=debug";
 
 pub(crate) struct Process {
@@ -30,12 +30,12 @@ impl Process {
         Ok(Self { child, log })
     }
 
-    /// What it has logged.
+    /// Its log.
     pub(crate) fn log(&self) -> Result<String> {
         Ok(fs::read_to_string(&self.log)?)
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits for the end.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         let id = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &id]).status()?;
@@ -43,7 +43,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends it without asking.
+    /// Kills it.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;

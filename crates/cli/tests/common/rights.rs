@@ -1,7 +1,7 @@
-//! What a ServiceAccount was given and what it used, from the API server's own audit log, and the difference.
+//! Compares the rights of a ServiceAccount with those it used, according to the API server's audit log.
 //!
-//! A call that was refused is a right that is missing; a right that no scenario used is one too many. What is used
-//! without a trace in the log, or need not happen, is excused by name, with the reason.
+//! A forbidden call is a missing right; a right that no scenario used is one too many. Rights whose use is not in
+//! the log, or not certain in every run, are excused by name, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,21 +14,21 @@ use crate::kubectl::kubectl;
 /// A verb on a resource, in one namespace or in all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Right {
-    /// Empty: in all of them, and on what has none.
+    /// Empty for all namespaces, and for cluster-scoped resources.
     namespace: String,
     group: String,
     /// With its subresource, such as `nodes/status`.
     resource: String,
     verb: String,
-    /// The only names it is for; empty for all.
+    /// The only names it is for; empty for all names.
     names: Vec<String>,
 }
 
 impl Right {
-    /// On everything of a kind, wherever it is.
+    /// On all objects of a kind, in all namespaces.
     #[allow(
         dead_code,
-        reason = "only the test of the accounting makes one by hand"
+        reason = "only the test of the accounting creates one by hand"
     )]
     pub(crate) fn in_all(group: &str, resource: &str, verb: &str) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Right {
             && (self.names.is_empty() || self.names.contains(&request.name))
     }
 
-    /// `patch nodes`, the way excuses name it.
+    /// `patch nodes`, as excuses name it.
     fn told(&self) -> String {
         format!("{} {}", self.verb, self.resource)
     }
@@ -61,7 +61,7 @@ impl Right {
     }
 }
 
-/// One answered request.
+/// One request with a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) namespace: String,
@@ -80,7 +80,7 @@ impl Request {
             None => part("resource"),
             Some(sub) => format!("{}/{sub}", part("resource")),
         };
-        // A namespace is in itself, as far as rights go.
+        // For rights, the namespace of a Namespace object is the object itself.
         let namespace = match resource.as_str() {
             "namespaces" => part("name"),
             _ => part("namespace"),
@@ -97,14 +97,14 @@ impl Request {
     }
 }
 
-/// A right whose use the audit log does not show, as `VERB RESOURCE` or `* RESOURCE`, and why it is given all the same.
+/// A right whose use the audit log does not show, as `VERB RESOURCE` or `* RESOURCE`, and the reason it is needed.
 pub(crate) type Excuse = (&'static str, &'static str);
 
-/// Why a kind that is written may be read as well.
+/// Why a written kind may also be read.
 pub(crate) const LOOK: &str =
-    "a look after a conflict that the watch is late to show, which need not have happened";
+    "read after a conflict that the watch is late to show, which need not happen";
 
-/// The account of one ServiceAccount.
+/// The rights and requests of one ServiceAccount.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) granted: BTreeSet<Right>,
@@ -112,7 +112,7 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// What is bound to the account, and what it asked for so far.
+    /// The rights bound to the account, and its requests so far.
     pub(crate) fn of(plane: &ControlPlane, namespace: &str, name: &str) -> Result<Self> {
         let user = format!("system:serviceaccount:{namespace}:{name}");
         let text = std::fs::read_to_string(plane.audit_log())?;
@@ -129,7 +129,7 @@ impl Account {
         Ok(account)
     }
 
-    /// Takes in one line of the audit log. A patch that made an object was asked for the right to create, too, of
+    /// Adds one line of the audit log. A patch that created an object also needed the right to create, for
     /// which the log has no line.
     pub(crate) fn told(&mut self, line: &Value) {
         let Some(request) = Request::of(line) else {
@@ -148,7 +148,7 @@ impl Account {
         self.requests.push(request);
     }
 
-    /// What was refused, and how often.
+    /// Forbidden requests, with their number.
     pub(crate) fn missing(&self) -> BTreeMap<String, usize> {
         let mut missing = BTreeMap::new();
         for it in self.requests.iter().filter(|request| request.refused) {
@@ -161,7 +161,7 @@ impl Account {
         missing
     }
 
-    /// What no request needed. One that two rights allow needs the narrower of them.
+    /// Rights that no request needed. If two rights allow a request, the narrower one counts as used.
     pub(crate) fn unused(&self) -> BTreeSet<&Right> {
         let mut unused: BTreeSet<&Right> = self.granted.iter().collect();
         for request in self.requests.iter().filter(|request| !request.refused) {
@@ -174,7 +174,7 @@ impl Account {
         unused
     }
 
-    /// Prints the account; an error when it does not come out even.
+    /// Prints the account; an error if rights are missing or unused.
     pub(crate) fn settle(&self, who: &str, excuses: &[Excuse]) -> Result<()> {
         let (missing, unused) = (self.missing(), self.unused());
         let excused = |right: &&&Right| excuses.iter().any(|(what, _)| right.is(what));
@@ -188,7 +188,7 @@ impl Account {
             fine.len()
         );
         for (what, times) in &missing {
-            println!("        - missing: {what}, refused {times} times");
+            println!("        - missing: {what}, forbidden {times} times");
         }
         for right in &too_many {
             println!(
@@ -200,24 +200,21 @@ impl Account {
         }
         ensure!(
             !self.requests.is_empty(),
-            "the audit log knows nothing of {who}"
+            "the audit log has no requests of {who}"
         );
         ensure!(
             missing.is_empty() && too_many.is_empty(),
             "{who}: missing {missing:?}, unused {too_many:?}"
         );
-        // What is excused may happen all the same; what nobody was given needs no excuse.
+        // An excused right may be used. A right that does not exist needs no excuse.
         let void = |excuse: &&Excuse| !self.granted.iter().any(|right| right.is(excuse.0));
         let void: Vec<_> = excuses.iter().filter(void).collect();
-        ensure!(
-            void.is_empty(),
-            "excused although it is not given: {void:?}"
-        );
+        ensure!(void.is_empty(), "excused but not granted: {void:?}");
         Ok(())
     }
 }
 
-/// Every right that a binding gives to the account.
+/// Every right that is bound to the account.
 fn granted(plane: &ControlPlane, namespace: &str, name: &str) -> Result<BTreeSet<Right>> {
     let read = |args: &[&str]| -> Result<Vec<Value>> {
         let list: Value = serde_json::from_str(&kubectl(plane, args, "")?)?;

@@ -1,10 +1,10 @@
-//! What the cluster and the project hold: three nodes, their servers, one floating IP.
+//! The objects of the cluster and the project: three nodes, their servers, one floating IP.
 
 use serde_json::{Value, json};
 
-/// A token of the provider's form. It must be found nowhere.
+/// A token in the provider's format, which must not appear anywhere.
 pub(crate) const TOKEN: &str = "k3VtZ9wQ1nRb7yXc5LdJ0hPf8sGm2AuE6iTo4WvBqNzKxYjCrHgDlSpFMeUaOIty";
-/// The one that replaces it.
+/// Its replacement.
 pub(crate) const NEXT_TOKEN: &str =
     "Zm8QeR2tYu6Iw0PaS4dFg1HjK7lXc3VbN9nMq5WoErTkyUDiOxPsAhGfJzLvCwBH";
 
@@ -13,43 +13,43 @@ pub(crate) const NODES: [(&str, u64); 3] =
     [("gateway-a", 101), ("gateway-b", 102), ("gateway-c", 103)];
 
 /// The server of a node.
-pub(crate) fn server(node: &str) -> u64 {
+pub(crate) fn server_id(node: &str) -> u64 {
     let found = NODES.iter().find(|(name, _)| *name == node);
     found.map_or(0, |(_, server)| *server)
 }
 
-/// A node of the candidates as a cloud controller manager leaves it.
+/// A candidate node, as a cloud controller manager leaves it.
 pub(crate) fn node(name: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": { "name": name, "labels": { "egress.aplomb.dev/candidate": "web" } },
-        "spec": { "providerID": format!("hcloud://{}", server(name)) },
+        "spec": { "providerID": format!("hcloud://{}", server_id(name)) },
     })
 }
 
 /// The address of a node: loopback, one each.
-pub(crate) fn address(name: &str) -> String {
-    format!("127.0.0.{}", server(name))
+pub(crate) fn node_address(name: &str) -> String {
+    format!("127.0.0.{}", server_id(name))
 }
 
-/// What a kubelet says of a node.
-pub(crate) fn ready(name: &str, status: &str) -> Value {
+/// The Ready condition that a kubelet writes.
+pub(crate) fn ready_status(name: &str, status: &str) -> Value {
     let now = "2026-01-01T00:00:00Z";
     json!({ "status": {
         "conditions": [{
             "type": "Ready",
             "status": status,
             "reason": "Told",
-            "message": "as the test says",
+            "message": "set by the test",
             "lastHeartbeatTime": now,
             "lastTransitionTime": now,
         }],
-        "addresses": [{ "type": "InternalIP", "address": address(name) }],
+        "addresses": [{ "type": "InternalIP", "address": node_address(name) }],
     } })
 }
 
-/// Cilium's kind, as far as labels go.
+/// Cilium's kind, as far as needed for labels.
 pub(crate) fn cilium_crd() -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -77,12 +77,12 @@ pub(crate) fn cilium_crd() -> Value {
     })
 }
 
-/// A node as Cilium sees it.
+/// Cilium's object for a node.
 pub(crate) fn cilium_node(name: &str) -> Value {
     json!({ "apiVersion": "cilium.io/v2", "kind": "CiliumNode", "metadata": { "name": name } })
 }
 
-/// The project before anything was done.
+/// The project at the start.
 pub(crate) fn project() -> Value {
     let servers = NODES.map(|(name, id)| json!({ "id": id, "name": name }));
     json!({

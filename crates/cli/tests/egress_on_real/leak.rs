@@ -1,15 +1,18 @@
-//! No part of a token may be anywhere but in its Secret. Runs last, after a 429 whose text names it.
+//! No part of a token may appear outside its Secret. Runs last, after a 429 whose text contains it.
 
 use anyhow::{Result, ensure};
 
 use crate::fixtures::{NEXT_TOKEN, TOKEN};
 use crate::stage::Stage;
 
-/// So many characters of a token in a row are a part of it.
-const PART: usize = 8;
+/// The number of consecutive characters that count as a part.
+const MIN_PART_LENGTH: usize = 8;
 
-pub(crate) async fn search(stage: &Stage) -> Result<()> {
-    ensure!(leaked(&TOKEN[20..20 + PART]), "the search is blind");
+pub(crate) async fn search_secrets(stage: &Stage) -> Result<()> {
+    ensure!(
+        contains_secret(&TOKEN[20..20 + MIN_PART_LENGTH]),
+        "the search finds nothing"
+    );
     let mut places = Vec::new();
     for replica in &stage.replicas {
         places.push((
@@ -26,7 +29,7 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
         ] {
             places.push((
                 format!("{path} of {}", replica.name),
-                stage.admin(replica, path).await?,
+                stage.get_admin(replica, path).await?,
             ));
         }
     }
@@ -38,17 +41,17 @@ pub(crate) async fn search(stage: &Stage) -> Result<()> {
     for (place, text) in &places {
         ensure!(!text.is_empty(), "{place} is empty");
         searched += text.len();
-        let found = leaked(text);
-        ensure!(!found, "{place} has a part of a token");
+        let found = contains_secret(text);
+        ensure!(!found, "{place} contains a part of a token");
     }
     println!("        {} places, {searched} characters", places.len());
     Ok(())
 }
 
-fn leaked(text: &str) -> bool {
+fn contains_secret(text: &str) -> bool {
     let parts = |token: &'static str| {
-        let starts = 0..=token.len() - PART;
-        starts.map(move |at| &token[at..at + PART])
+        let starts = 0..=token.len() - MIN_PART_LENGTH;
+        starts.map(move |at| &token[at..at + MIN_PART_LENGTH])
     };
     [TOKEN, NEXT_TOKEN]
         .into_iter()

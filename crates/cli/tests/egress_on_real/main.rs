@@ -1,13 +1,13 @@
 //! The egress operator end to end: a real kube-apiserver, `aplomb sim hetzner` over HTTP, installed from
-//! `charts/aplomb`, running as its own ServiceAccount, driven with kubectl as a person would.
+//! `charts/aplomb`, with its own ServiceAccount, driven with kubectl.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test egress_on_real`. Times are printed, never asserted.
 #![forbid(unsafe_code)]
 
-mod account;
 #[path = "../common/chart.rs"]
 mod chart;
+mod failures;
 mod fixtures;
 #[path = "../common/helm.rs"]
 mod helm;
@@ -18,9 +18,9 @@ mod leak;
 mod process;
 #[path = "../common/rights.rs"]
 mod rights;
+mod rights_check;
 mod stage;
 mod steps;
-mod trouble;
 
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, what: &str, outcome: Result<()>) {
+    fn record(&mut self, what: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -51,9 +51,9 @@ impl Tally {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
-    let mut stage = Stage::set().await?;
+    let mut stage = Stage::set_up().await?;
     let mut tally = Tally::default();
-    play(&mut stage, &mut tally).await;
+    run_steps(&mut stage, &mut tally).await;
     if tally.failed > 0 {
         stage.show_logs();
     }
@@ -61,54 +61,75 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tally.failed > 0)))
 }
 
-async fn play(stage: &mut Stage, tally: &mut Tally) {
+async fn run_steps(stage: &mut Stage, tally: &mut Tally) {
     let t = tally;
-    t.note(
+    t.record(
         "helm template charts/aplomb | kubectl apply -f -",
         steps::install(stage),
     );
-    t.note("it may do what it needs, no more", account::bounds(stage));
-    t.note("the samples are valid", steps::samples(stage));
-    t.note("two replicas start", steps::start(stage).await);
-    t.note("kubectl wait for Ready", steps::first(stage).await);
-    t.note(
+    t.record(
+        "it has the rights it needs, no more",
+        rights_check::check_bounds(stage),
+    );
+    t.record("the samples are valid", steps::apply_samples(stage));
+    t.record("two replicas start", steps::start_operators(stage).await);
+    t.record(
+        "kubectl wait for Ready",
+        steps::check_first_assignment(stage).await,
+    );
+    t.record(
         "only the leader shows the gateway",
-        steps::metrics(stage).await,
+        steps::check_metrics(stage).await,
     );
-    t.note("kubectl cordon moves it", steps::cordon(stage).await);
-    t.note(
+    t.record(
+        "kubectl cordon moves it",
+        steps::cordon_gateway(stage).await,
+    );
+    t.record(
         "a lost candidate label moves it",
-        steps::unlabel(stage).await,
+        steps::unlabel_node(stage).await,
     );
-    t.note("kubectl delete node moves it", steps::delete(stage).await);
-    t.note("NotReady moves it", steps::not_ready(stage).await);
-    t.note(
+    t.record(
+        "kubectl delete node moves it",
+        steps::delete_node(stage).await,
+    );
+    t.record("NotReady moves it", steps::fail_gateway(stage).await);
+    t.record(
         "a removed gateway label returns",
-        steps::relabel(stage).await,
+        steps::check_labels(stage).await,
     );
-    t.note("a hold freezes it", trouble::hold(stage).await);
-    t.note(
-        "a node that does not answer is left",
-        trouble::probe(stage).await,
+    t.record("a hold freezes it", failures::check_hold(stage).await);
+    t.record(
+        "a node that fails probes is left",
+        failures::check_probe(stage).await,
     );
-    t.note(
+    t.record(
         "an unassigned IP is assigned",
-        trouble::unassigned(stage).await,
+        failures::check_unassigned(stage).await,
     );
-    t.note(
+    t.record(
         "a 429 leaves the old gateway",
-        trouble::throttled(stage).await,
+        failures::check_throttling(stage).await,
     );
-    t.note("a new token is picked up", trouble::rotate(stage).await);
-    t.note(
+    t.record(
+        "a new token is picked up",
+        failures::rotate_token(stage).await,
+    );
+    t.record(
         "a stopped leader hands over",
-        trouble::hand_over(stage).await,
+        failures::check_handover(stage).await,
     );
-    t.note("a killed leader is replaced", trouble::kill(stage).await);
-    t.note("Events tell of it", steps::events(stage));
-    t.note("no right is missing or unused", account::settle(stage));
-    t.note(
+    t.record(
+        "a killed leader is replaced",
+        failures::kill_leader(stage).await,
+    );
+    t.record("Events report it", steps::check_events(stage));
+    t.record(
+        "no right is missing or unused",
+        rights_check::check_rights(stage),
+    );
+    t.record(
         "no part of the token is anywhere",
-        leak::search(stage).await,
+        leak::search_secrets(stage).await,
     );
 }

@@ -1,4 +1,4 @@
-//! The control plane, the provider and the operator's replicas, and how a person reaches each.
+//! The control plane, the provider and the operator's replicas, with helpers to use each.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, project, server};
+use crate::fixtures::{NEXT_TOKEN, NODES, TOKEN, project, server_id};
 use crate::kubectl::kubectl;
 use crate::process::Process;
 
-/// Generous: other things run on the same cores.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+/// Generous: other tests use the same cores.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
 /// The ServiceAccount, as the API server names it.
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:aplomb-system:aplomb-egress";
 
@@ -36,8 +36,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; the operator is not there yet.
-    pub(crate) async fn set() -> Result<Self> {
+    /// Starts the servers, but no operator.
+    pub(crate) async fn set_up() -> Result<Self> {
         let options = Options {
             audit_log: true,
             ..Options::with_garbage_collection()
@@ -64,14 +64,14 @@ impl Stage {
             http: reqwest::Client::new(),
             dir,
         };
-        let serves = async || stage.holder().await.is_ok();
-        stage.eventually("the provider serves", serves).await?;
+        let serves = async || stage.assigned_server().await.is_ok();
+        stage.wait_until("the provider serves", serves).await?;
         stage.control("PUT", "/_sim/state", Some(project())).await?;
         Ok(stage)
     }
 
     /// Starts a replica with the rights of the ServiceAccount.
-    pub(crate) fn replica(&mut self, name: &'static str) -> Result<()> {
+    pub(crate) fn start_replica(&mut self, name: &'static str) -> Result<()> {
         let kubeconfig = self.kubeconfig()?;
         let (admin, endpoint) = (free_address()?, format!("{}/v1", self.provider));
         let flags = [
@@ -97,7 +97,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A kubeconfig with a token of the ServiceAccount, made as a person would make it.
+    /// A kubeconfig with the ServiceAccount's token, created with kubectl.
     fn kubeconfig(&self) -> Result<PathBuf> {
         let token = self.kubectl(&["create", "token", "aplomb-egress", "-n", "aplomb-system"])?;
         let path = self.dir.path().join("operator.kubeconfig");
@@ -111,66 +111,66 @@ impl Stage {
         self.kubectl_with(args, "")
     }
 
-    /// The same, with something on its standard input.
+    /// The same, with `input` on standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         kubectl(&self.plane, args, input)
     }
 
     /// `kubectl wait` for the sample.
-    pub(crate) fn wait(&self, what: &str) -> Result<()> {
-        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+    pub(crate) fn wait_for(&self, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
         let what = format!("--for={what}");
         self.kubectl(&["wait", &what, "stableegress/web", &timeout])?;
         Ok(())
     }
 
-    /// Waits until the gateway is `node` in every respect.
-    pub(crate) async fn moved_to(&self, node: &str, began: Instant) -> Result<()> {
-        self.wait(&format!("jsonpath={{.status.activeNode}}={node}"))?;
-        self.wait("condition=Ready")?;
+    /// Waits until `node` is the gateway in the status, in all labels and at the provider.
+    pub(crate) async fn wait_moved(&self, node: &str, began: Instant) -> Result<()> {
+        self.wait_for(&format!("jsonpath={{.status.activeNode}}={node}"))?;
+        self.wait_for("condition=Ready")?;
         let took = began.elapsed();
         ensure!(
-            self.holder().await? == Some(server(node)),
-            "status says {node}, the provider does not"
+            self.assigned_server().await? == Some(server_id(node)),
+            "the status has {node}, the provider does not"
         );
         for kind in ["nodes", "ciliumnodes"] {
-            let labelled = self.labelled(kind)?;
+            let labelled = self.labeled_nodes(kind)?;
             ensure!(labelled == [node], "labelled {kind}: {labelled:?}");
         }
         println!("        on {node} after {took:.1?}, kubectl's own time included");
         Ok(())
     }
 
-    /// The gateway, as the status has it.
-    pub(crate) fn active(&self) -> Result<String> {
+    /// The gateway in the status.
+    pub(crate) fn active_node(&self) -> Result<String> {
         self.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.activeNode}"])
     }
 
-    /// Cordons the gateway, and waits until the first of the others by name is it.
+    /// Cordons the gateway, and waits until the first other node by name replaces it.
     pub(crate) async fn cordon_gateway(&self) -> Result<()> {
         let began = Instant::now();
-        let gateway = self.active()?;
+        let gateway = self.active_node()?;
         self.kubectl(&["cordon", &gateway])?;
-        self.moved_to(successor(&gateway), began).await?;
+        self.wait_moved(standby_of(&gateway), began).await?;
         self.kubectl(&["uncordon", &gateway])?;
         Ok(())
     }
 
     /// The objects of a kind that carry the gateway label.
-    pub(crate) fn labelled(&self, kind: &str) -> Result<Vec<String>> {
+    pub(crate) fn labeled_nodes(&self, kind: &str) -> Result<Vec<String>> {
         let selector = "egress.aplomb.dev/gateway=web";
         let names = self.kubectl(&["get", kind, "-l", selector, "-o", "name"])?;
         let names = names.lines().filter_map(|line| line.split('/').next_back());
         Ok(names.map(str::to_owned).collect())
     }
 
-    /// The server that holds the floating IP, as the provider says.
-    pub(crate) async fn holder(&self) -> Result<Option<u64>> {
+    /// The server that has the floating IP, according to the provider.
+    pub(crate) async fn assigned_server(&self) -> Result<Option<u64>> {
         let state = self.control("GET", "/_sim/state", None).await?;
         Ok(state["floating_ips"][0]["server"].as_u64())
     }
 
-    /// Uses the simulator's own control plane.
+    /// Calls the simulator's own control API.
     pub(crate) async fn control(
         &self,
         method: &str,
@@ -189,29 +189,32 @@ impl Stage {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// What a replica answers on its admin address.
-    pub(crate) async fn admin(&self, replica: &Replica, path: &str) -> Result<String> {
+    /// The response of a replica's admin address.
+    pub(crate) async fn get_admin(&self, replica: &Replica, path: &str) -> Result<String> {
         let url = format!("{}{path}", replica.admin);
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// Asks again and again: another process cannot be awaited.
-    pub(crate) async fn eventually(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+    /// Polls, because another process cannot be awaited.
+    pub(crate) async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) -> Result<()> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if holds().await {
                 return Ok(());
             }
             sleep(Duration::from_millis(200)).await;
         }
-        bail!("not within {PATIENCE:?}: {what}")
+        bail!("not within {TIMEOUT:?}: {what}")
     }
 
-    /// The replica that leads, by its own metrics.
+    /// The leader, according to the metrics.
     pub(crate) async fn leader(&self) -> Option<usize> {
         for (at, replica) in self.replicas.iter().enumerate().filter(|(_, r)| r.running) {
-            let metrics = self.admin(replica, "/metrics").await.unwrap_or_default();
+            let metrics = self
+                .get_admin(replica, "/metrics")
+                .await
+                .unwrap_or_default();
             let mut lines = metrics.lines();
             let leads = |line: &str| {
                 line.starts_with("leader_election_master_status{") && line.ends_with(" 1")
@@ -223,7 +226,7 @@ impl Stage {
         None
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let replicas = self.replicas.iter().map(|r| (r.name, &r.process));
         for (name, process) in replicas.chain([("sim", &self.sim)]) {
@@ -237,13 +240,13 @@ impl Stage {
     }
 }
 
-/// Who follows a gateway when all nodes are well.
-pub(crate) fn successor(gateway: &str) -> &'static str {
+/// The next gateway if all nodes are healthy.
+pub(crate) fn standby_of(gateway: &str) -> &'static str {
     let mut names = NODES.iter().map(|(name, _)| *name);
     names.find(|name| *name != gateway).unwrap_or_default()
 }
 
-/// An address that nobody listens on.
+/// A free address.
 fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -1,11 +1,11 @@
-//! The failovers that a person causes with kubectl.
+//! The failovers that kubectl commands cause.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::chart;
-use crate::fixtures::{NODES, TOKEN, cilium_crd, cilium_node, node, ready};
+use crate::fixtures::{NODES, TOKEN, cilium_crd, cilium_node, node, ready_status};
 use crate::stage::Stage;
 
 pub(crate) fn install(stage: &Stage) -> Result<()> {
@@ -17,8 +17,8 @@ pub(crate) fn install(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples, and the node side, are what schemas and rules allow.
-pub(crate) fn samples(stage: &Stage) -> Result<()> {
+/// The samples and the node DaemonSet pass schemas and rules.
+pub(crate) fn apply_samples(stage: &Stage) -> Result<()> {
     let files = [
         "samples/minimal.yaml",
         "samples/probe.yaml",
@@ -35,7 +35,7 @@ pub(crate) fn samples(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn start(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn start_operators(stage: &mut Stage) -> Result<()> {
     stage.kubectl_with(&["apply", "-f", "-"], &cilium_crd().to_string())?;
     stage.kubectl(&[
         "wait",
@@ -44,29 +44,29 @@ pub(crate) async fn start(stage: &mut Stage) -> Result<()> {
         "--timeout=60s",
     ])?;
     for (name, _) in NODES {
-        add(stage, name)?;
+        add_node(stage, name)?;
     }
     for name in ["one", "two"] {
-        stage.replica(name)?;
+        stage.start_replica(name)?;
     }
     for replica in &stage.replicas {
-        let ready = async || stage.admin(replica, "/readyz").await.is_ok();
-        stage.eventually("a replica is ready", ready).await?;
+        let ready = async || stage.get_admin(replica, "/readyz").await.is_ok();
+        stage.wait_until("a replica is ready", ready).await?;
     }
     Ok(())
 }
 
-/// Makes a node with its CiliumNode, and lets it be Ready.
-pub(crate) fn add(stage: &Stage, name: &str) -> Result<()> {
+/// Creates a node with its CiliumNode and makes it Ready.
+pub(crate) fn add_node(stage: &Stage, name: &str) -> Result<()> {
     for object in [node(name), cilium_node(name)] {
         stage.kubectl_with(&["apply", "-f", "-"], &object.to_string())?;
     }
-    tell(stage, name, "True")
+    set_node_ready(stage, name, "True")
 }
 
-/// Says how a node is, as its kubelet would.
-pub(crate) fn tell(stage: &Stage, name: &str, status: &str) -> Result<()> {
-    let patch = ready(name, status).to_string();
+/// Sets the Ready condition of a node, as its kubelet would.
+pub(crate) fn set_node_ready(stage: &Stage, name: &str, status: &str) -> Result<()> {
+    let patch = ready_status(name, status).to_string();
     stage.kubectl(&[
         "patch",
         "node",
@@ -79,7 +79,7 @@ pub(crate) fn tell(stage: &Stage, name: &str, status: &str) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn first(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn check_first_assignment(stage: &mut Stage) -> Result<()> {
     let literal = format!("--from-literal=token={TOKEN}");
     stage.kubectl(&[
         "create",
@@ -92,28 +92,28 @@ pub(crate) async fn first(stage: &mut Stage) -> Result<()> {
     ])?;
     let began = Instant::now();
     stage.kubectl(&["apply", "-f", "deploy/egress/samples/minimal.yaml"])?;
-    stage.wait("condition=Ready")?;
-    stage.moved_to("gateway-a", began).await?;
+    stage.wait_for("condition=Ready")?;
+    stage.wait_moved("gateway-a", began).await?;
     let shown = stage.kubectl(&["get", "seg", "web"])?;
     ensure!(
         shown.contains("gateway-a") && shown.contains("192.0.2.10"),
         "{shown}"
     );
-    print!("{}", indented(&shown));
+    print!("{}", indent(&shown));
     Ok(())
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     text.lines()
         .map(|line| format!("        {line}\n"))
         .collect()
 }
 
-pub(crate) async fn metrics(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn check_metrics(stage: &mut Stage) -> Result<()> {
     let leader = stage.leader().await;
-    ensure!(leader.is_some(), "nobody leads");
+    ensure!(leader.is_some(), "no replica leads");
     for (at, replica) in stage.replicas.iter().enumerate() {
-        let text = stage.admin(replica, "/metrics").await?;
+        let text = stage.get_admin(replica, "/metrics").await?;
         let available = r#"aplomb_egress_gateway_available{stable_egress="web"} 1.0"#;
         let shows = text.lines().any(|line| line == available);
         ensure!(
@@ -125,18 +125,18 @@ pub(crate) async fn metrics(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn cordon(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn cordon_gateway(stage: &mut Stage) -> Result<()> {
     let began = Instant::now();
     stage.kubectl(&["cordon", "gateway-a"])?;
-    stage.moved_to("gateway-b", began).await?;
+    stage.wait_moved("gateway-b", began).await?;
     stage.kubectl(&["uncordon", "gateway-a"])?;
     Ok(())
 }
 
-pub(crate) async fn unlabel(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn unlabel_node(stage: &mut Stage) -> Result<()> {
     let began = Instant::now();
     stage.kubectl(&["label", "node", "gateway-b", "egress.aplomb.dev/candidate-"])?;
-    stage.moved_to("gateway-a", began).await?;
+    stage.wait_moved("gateway-a", began).await?;
     stage.kubectl(&[
         "label",
         "node",
@@ -146,41 +146,44 @@ pub(crate) async fn unlabel(stage: &mut Stage) -> Result<()> {
     Ok(())
 }
 
-pub(crate) async fn delete(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn delete_node(stage: &mut Stage) -> Result<()> {
     let began = Instant::now();
     stage.kubectl(&["delete", "node,ciliumnode", "gateway-a"])?;
-    stage.moved_to("gateway-b", began).await?;
-    add(stage, "gateway-a")
+    stage.wait_moved("gateway-b", began).await?;
+    add_node(stage, "gateway-a")
 }
 
-pub(crate) async fn not_ready(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn fail_gateway(stage: &mut Stage) -> Result<()> {
     let patch = json!({ "spec": { "graces": { "unhealthy": "2s" } } }).to_string();
     stage.kubectl(&["patch", "seg", "web", "--type=merge", "-p", &patch])?;
     let began = Instant::now();
-    tell(stage, "gateway-b", "Unknown")?;
-    stage.moved_to("gateway-a", began).await?;
-    tell(stage, "gateway-b", "True")
+    set_node_ready(stage, "gateway-b", "Unknown")?;
+    stage.wait_moved("gateway-a", began).await?;
+    set_node_ready(stage, "gateway-b", "True")
 }
 
-pub(crate) async fn relabel(stage: &mut Stage) -> Result<()> {
+pub(crate) async fn check_labels(stage: &mut Stage) -> Result<()> {
     let before = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
     stage.kubectl(&["label", "node", "gateway-a", "egress.aplomb.dev/gateway-"])?;
     let back = async || {
         stage
-            .labelled("nodes")
+            .labeled_nodes("nodes")
             .is_ok_and(|nodes| nodes == ["gateway-a"])
     };
-    stage.eventually("the label is back", back).await?;
+    stage.wait_until("the label is back", back).await?;
     let after = stage.kubectl(&["get", "seg", "web", "-o", "jsonpath={.status.lastMove}"])?;
-    ensure!(before == after, "it was moved for a label: {after}");
+    ensure!(
+        before == after,
+        "the address moved because of a label: {after}"
+    );
     Ok(())
 }
 
-pub(crate) fn events(stage: &Stage) -> Result<()> {
+pub(crate) fn check_events(stage: &Stage) -> Result<()> {
     let args = ["get", "events.events.k8s.io", "-n", "default", "-o"];
     let path = r#"jsonpath={range .items[*]}{.reason} {.regarding.kind} {.note}{"\n"}{end}"#;
     let events = stage.kubectl(&[&args[..], &[path]].concat())?;
-    // Whether a deletion is seen when it begins or when it is over is the server's affair.
+    // A deletion may be observed when it begins or when it ends.
     for causes in [
         &["NodeCordoned"][..],
         &["CandidateLost"],
@@ -193,7 +196,7 @@ pub(crate) fn events(stage: &Stage) -> Result<()> {
         };
         ensure!(
             events.lines().any(tells),
-            "no Event of a move because of {causes:?}:\n{events}"
+            "no Event of a move with one of the causes {causes:?}:\n{events}"
         );
     }
     Ok(())

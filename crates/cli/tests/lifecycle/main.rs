@@ -1,26 +1,26 @@
 //! `aplomb run tunnel coder egress` as one process, from start to end: it drains on SIGTERM, converges after kill -9,
 //! and hands over between two replicas; on the box and on a real kube-apiserver.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test lifecycle [-- box|real]`. Times are printed.
 #![forbid(unsafe_code)]
 
-mod acts;
+mod duplicates;
 mod flags;
 mod metrics;
 mod objects;
 mod process;
 mod server;
 mod stage;
-mod twice;
+mod steps;
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 
-use acts::How;
 use objects::Wanted;
 use stage::Stage;
+use steps::StopKind;
 
 #[derive(Default)]
 struct Tally {
@@ -29,7 +29,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn note(&mut self, what: &str, outcome: Result<()>) -> bool {
+    fn record(&mut self, what: &str, outcome: Result<()>) -> bool {
         let Err(error) = outcome else {
             self.passed += 1;
             println!("ok      {what}");
@@ -44,15 +44,15 @@ impl Tally {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<ExitCode> {
     let installed = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    anyhow::ensure!(installed.is_ok(), "a TLS provider was there before");
+    anyhow::ensure!(installed.is_ok(), "a TLS provider was installed before");
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let mut tally = Tally::default();
     for server in ["box", "real"] {
         if asked.is_empty() || asked.iter().any(|it| it == server) {
             println!("on the {server}");
-            let mut stage = Stage::set(server == "real").await?;
+            let mut stage = Stage::set_up(server == "real").await?;
             let before = tally.failed;
-            play(&mut stage, &mut tally).await;
+            run_steps(&mut stage, &mut tally).await;
             if tally.failed > before {
                 stage.show_logs();
             }
@@ -62,56 +62,65 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tally.failed > 0)))
 }
 
-/// Every act needs what the one before left; the first that fails ends the play.
-async fn play(stage: &mut Stage, t: &mut Tally) {
+/// Each act builds on the one before; the first failure ends the test.
+async fn run_steps(stage: &mut Stage, t: &mut Tally) {
     let mut wanted = Wanted::default();
     let w = &mut wanted;
-    let _played = t.note("the stage is set", objects::install(stage).await)
-        && t.note(
+    let _played = t.record("the stage is set", objects::install(stage).await)
+        && t.record(
             "each flag has an environment name",
-            flags::environment(stage.dir()),
+            flags::check_environment(stage.dir()),
         )
-        && t.note(
+        && t.record(
             "an admin address in use: one line, 2",
-            flags::address_in_use(stage),
+            flags::check_address_in_use(stage),
         )
-        && t.note(
+        && t.record(
             "one process runs all operators",
-            acts::start(stage, *w).await,
+            steps::check_start(stage, *w).await,
         )
-        && t.note(
+        && t.record(
             "its metrics are documented",
-            metrics::documented_as_served(stage).await,
+            metrics::check_documented(stage).await,
         )
-        && t.note(
+        && t.record(
             "SIGTERM amid work: drained, leases released",
-            acts::stop(stage, w).await,
+            steps::check_stop(stage, w).await,
         )
-        && t.note(
+        && t.record(
             "kill -9, started under another name",
-            acts::crash(stage, w, "second").await,
+            steps::check_crash(stage, w, "second").await,
         )
-        && t.note(
+        && t.record(
             "kill -9, started under the same name",
-            acts::crash(stage, w, "second").await,
+            steps::check_crash(stage, w, "second").await,
         )
-        && t.note(
+        && t.record(
             "a second replica stands by",
-            acts::stand_by(stage, "third").await,
+            steps::start_standby(stage, "third").await,
         )
-        && t.note(
+        && t.record(
             "SIGTERM: it hands over",
-            acts::hand_over(stage, w, How::Asked).await,
+            steps::check_handover(stage, w, StopKind::Terminated).await,
         )
-        && t.note("another stands by", acts::stand_by(stage, "fourth").await)
-        && t.note(
+        && t.record(
+            "another stands by",
+            steps::start_standby(stage, "fourth").await,
+        )
+        && t.record(
             "kill -9: it takes over",
-            acts::hand_over(stage, w, How::Killed).await,
+            steps::check_handover(stage, w, StopKind::Killed).await,
         )
-        && t.note(
-            "other systems were asked once",
-            twice::outside(stage, *w).await,
+        && t.record(
+            "calls to other systems were sent once",
+            duplicates::check_external_duplicates(stage, *w).await,
         )
-        && t.note("every child was made once", twice::inside(stage))
-        && t.note("no effect outlived its lease", twice::stale(stage).await);
+        && t.record(
+            "every child was made once",
+            duplicates::check_write_duplicates(stage),
+        )
+        && t.record(
+            "no effect outlived its lease",
+            duplicates::check_stale_writes(stage).await,
+        );
 }

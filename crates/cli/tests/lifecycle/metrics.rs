@@ -1,4 +1,4 @@
-//! docs/metrics.md against what a process at work serves: names, types and labels.
+//! Compares docs/metrics.md with the metrics of a running process: names, types and labels.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const PAGE: &str = include_str!("../../../../docs/metrics.md");
 type Shape = (String, BTreeSet<String>);
 
 /// The rows of the page's tables: a name in backticks, its type, its labels.
-fn documented() -> BTreeMap<String, Shape> {
+fn documented_metrics() -> BTreeMap<String, Shape> {
     let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
     let shapes = rows.filter_map(|row| {
         let mut cells = row.split('|').map(str::trim);
@@ -24,8 +24,8 @@ fn documented() -> BTreeMap<String, Shape> {
     shapes.collect()
 }
 
-/// What is served, by the name that a sample has in Prometheus.
-fn served(text: &str) -> BTreeMap<String, Shape> {
+/// Served metrics, by the name that their samples have in Prometheus.
+fn served_metrics(text: &str) -> BTreeMap<String, Shape> {
     let mut shapes: BTreeMap<String, Shape> = BTreeMap::new();
     let mut family = (String::new(), String::new());
     for line in text.lines() {
@@ -49,11 +49,11 @@ fn served(text: &str) -> BTreeMap<String, Shape> {
     shapes
 }
 
-/// Whatever is served is documented as it is.
-pub(crate) async fn documented_as_served(stage: &Stage) -> Result<()> {
-    let documented = documented();
+/// Every served metric is documented as it is.
+pub(crate) async fn check_documented(stage: &Stage) -> Result<()> {
+    let documented = documented_metrics();
     let admin = &stage.replicas[0].admin;
-    let served = served(&stage.ask(&format!("http://{admin}/metrics")).await?);
+    let served = served_metrics(&stage.get(&format!("http://{admin}/metrics")).await?);
     ensure!(served.len() > 40, "only {} are served", served.len());
     let wrong: Vec<String> = served
         .iter()

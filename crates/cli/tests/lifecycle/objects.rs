@@ -1,5 +1,5 @@
-//! The objects of the stage: one tunnel, one provisioner, one egress. How each is changed, and when the operators
-//! have done what the change asks for.
+//! The test objects: one tunnel, one provisioner, one egress. How each is changed, and how to see that the operators
+//! are done.
 
 use anyhow::{Context, Result};
 use aplomb_api::coder::key_name;
@@ -14,10 +14,10 @@ const EGRESS: &str = "/apis/aplomb.dev/v1alpha1/stableegresses/web";
 const NODES: [&str; 2] = ["gateway-a", "gateway-b"];
 const CANDIDATE: &str = "egress.aplomb.dev/candidate";
 
-/// What was asked for last. Every change asks for something else of each operator.
+/// The last requested change. Each change affects every operator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    /// How often each was changed: rotations of the key, moves of the address, hostnames of the tunnel.
+    /// Number of changes to each: key rotations, address moves, hostnames.
     pub(crate) changes: usize,
 }
 
@@ -37,7 +37,7 @@ impl Wanted {
     }
 }
 
-/// Definitions, a project with two servers and their nodes, tokens, and one object for each operator.
+/// Installs CRDs, a project with two servers and their nodes, tokens, and one object for each operator.
 pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     for file in [
         "deploy/coder/00-crds.yaml",
@@ -51,7 +51,9 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     }
     stage.kubectl(&["wait", "--for=condition=Established", "crd", "--all"])?;
     let project = include_str!("../../../../deploy/egress/samples/hetzner.json");
-    stage.tell(&stage.hetzner, "/_sim/state", project).await?;
+    stage
+        .post_simulator(&stage.hetzner, "/_sim/state", project)
+        .await?;
     let token = format!("--from-literal=token={:064}", 7);
     let secret = ["create", "secret", "generic"];
     let hcloud = ["hcloud", "-n", "aplomb-system", &token];
@@ -60,14 +62,14 @@ pub(crate) async fn install(stage: &mut Stage) -> Result<()> {
     stage.kubectl(&[&secret[..], &coder].concat())?;
     let servers = format!("coder.aplomb.dev/servers={}", stage.coderd);
     stage.kubectl(&["annotate", "secret", "coder-token", &servers])?;
-    stage.connect()?;
-    for object in objects(stage)? {
+    stage.start_agent()?;
+    for object in object_paths(stage)? {
         stage.server.kubectl(&["create", "-f", "-"], &object)?;
     }
     Ok(())
 }
 
-fn objects(stage: &Stage) -> Result<[String; 3]> {
+fn object_paths(stage: &Stage) -> Result<[String; 3]> {
     let provisioner = include_str!("../../../../deploy/coder/samples/provisioner.yaml");
     let egress = include_str!("../../../../deploy/egress/samples/minimal.yaml");
     Ok([
@@ -89,8 +91,8 @@ pub(crate) fn tunnel(stage: &Stage, name: &str, hostname: &str) -> Value {
     })
 }
 
-/// Asks something else of every operator: another hostname, another key, another node.
-pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
+/// Changes every object: another hostname, another key, another node.
+pub(crate) fn change_objects(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
     let old = wanted.node();
     wanted.changes += 1;
     let hostnames = json!({ "spec": { "hostnames": [wanted.hostname()] } }).to_string();
@@ -103,23 +105,23 @@ pub(crate) fn change(stage: &Stage, wanted: &mut Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Waits until every operator has done what was asked for; says how long each took from now.
-pub(crate) async fn converged(
+/// Waits until every operator is done; returns how long each took.
+pub(crate) async fn wait_converged(
     stage: &Stage,
     wanted: Wanted,
 ) -> Result<Vec<(&'static str, Duration)>> {
-    let tunnel = stage.eventually("the tunnel is proven", async || {
+    let tunnel = stage.wait_until("the tunnel is proven", async || {
         let it = stage.server.get(TUNNEL).await?;
         let named = it["spec"]["hostnames"][0] == json!(wanted.hostname());
         Ok(named && is_ready(&it))
     });
-    let coder = stage.eventually("the key is replaced", async || {
+    let coder = stage.wait_until("the key is replaced", async || {
         let it = stage.server.get(PROVISIONER).await?;
         let uid = it["metadata"]["uid"].as_str().unwrap_or_default();
         let named = it["status"]["provisionerKeyName"] == json!(wanted.key(uid));
         Ok(named && is_ready(&it))
     });
-    let egress = stage.eventually("the address has moved", async || {
+    let egress = stage.wait_until("the address has moved", async || {
         let it = stage.server.get(EGRESS).await?;
         let there = it["status"]["activeNode"] == json!(wanted.node());
         Ok(there && is_ready(&it))
@@ -132,7 +134,7 @@ pub(crate) async fn converged(
     ])
 }
 
-/// Whether Ready is True for the spec as it is.
+/// Whether Ready is True for the current spec.
 pub(crate) fn is_ready(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions
@@ -145,9 +147,9 @@ pub(crate) fn is_ready(object: &Value) -> bool {
     })
 }
 
-/// The floating IP's server must be the one of the node that the status names.
-pub(crate) async fn holder(stage: &Stage) -> Result<u64> {
-    let state = stage.sim(&stage.hetzner, "/_sim/state").await?;
+/// The floating IP's server must be that of the active node.
+pub(crate) async fn assigned_server(stage: &Stage) -> Result<u64> {
+    let state = stage.get_simulator(&stage.hetzner, "/_sim/state").await?;
     state["floating_ips"][0]["server"]
         .as_u64()
         .context("the floating IP is on no server")

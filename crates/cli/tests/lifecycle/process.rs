@@ -1,4 +1,4 @@
-//! `aplomb` processes beside the test, with their output in files. Dropping one ends it.
+//! `aplomb` processes of the test, with their output in files. Killed on drop.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::{Instant, sleep};
 
-/// How long one that was started or asked to end is waited for; to end it has promised two seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Time limit for start and exit. The promise for exit is two seconds.
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) struct Process {
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `aplomb` with `args`; what it prints goes to files in `dir`, its lives one after the other.
+    /// Starts `aplomb` with `args`; its output goes to files in `dir`, appended after a restart.
     pub(crate) fn aplomb(dir: &Path, name: &str, args: &[&str]) -> Result<Self> {
         let out = dir.join(format!("{name}.out"));
         let log = dir.join(format!("{name}.log"));
@@ -40,14 +40,14 @@ impl Process {
         })
     }
 
-    /// What it has logged, over all of its lives.
+    /// Its log, including earlier runs.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// The address that it prints when it serves.
-    pub(crate) async fn ready(&mut self) -> Result<String> {
-        let end = Instant::now() + PATIENCE;
+    /// The address that it prints when it is ready.
+    pub(crate) async fn wait_ready(&mut self) -> Result<String> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             let said = fs::read_to_string(&self.out)?;
             if let Some(address) = said.lines().find_map(|line| line.strip_prefix("ready ")) {
@@ -61,30 +61,30 @@ impl Process {
             );
             sleep(Duration::from_millis(20)).await;
         }
-        bail!("{} did not get ready: {}", self.name, self.log())
+        bail!("{} did not become ready: {}", self.name, self.log())
     }
 
-    /// Asks it to end, and says how long it took; anything but a clean end is an error.
+    /// Sends SIGTERM and returns the time to exit; anything but a clean exit is an error.
     pub(crate) async fn terminate(&mut self) -> Result<Duration> {
         let (began, id) = (Instant::now(), self.child.id().to_string());
         let asked = Command::new("kill").args(["-TERM", &id]).status()?;
         ensure!(asked.success(), "kill -TERM {}: {asked}", self.name);
-        let status = self.ended(began).await?;
+        let status = self.wait_exit(began).await?;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(began.elapsed())
     }
 
-    async fn ended(&mut self, began: Instant) -> Result<ExitStatus> {
-        while began.elapsed() < PATIENCE {
+    async fn wait_exit(&mut self, began: Instant) -> Result<ExitStatus> {
+        while began.elapsed() < TIMEOUT {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(status);
             }
             sleep(Duration::from_millis(5)).await;
         }
-        bail!("{} has not ended within {PATIENCE:?}", self.name)
+        bail!("{} has not exited within {TIMEOUT:?}", self.name)
     }
 
-    /// Ends it without asking.
+    /// Kills it.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;

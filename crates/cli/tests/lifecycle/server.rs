@@ -1,5 +1,5 @@
-//! The API server that the operators run against: the box, or a real etcd and kube-apiserver. Both are driven the
-//! same way and both keep an audit log.
+//! The API server of the test: the box, or a real etcd and kube-apiserver. Both are used in the same way and keep an
+//! audit log.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use serde_json::Value;
 
 use crate::process::Process;
 
-/// What keeps the server alive.
-enum Kept {
-    Box(#[expect(dead_code, reason = "it is held, not asked")] Process),
-    Real(#[expect(dead_code, reason = "it is held, not asked")] Box<ControlPlane>),
+/// Keeps the server running.
+enum ServerProcess {
+    Box(#[expect(dead_code, reason = "only held, to keep it running")] Process),
+    Real(#[expect(dead_code, reason = "only held, to keep it running")] Box<ControlPlane>),
 }
 
 pub(crate) struct Server {
-    _kept: Kept,
+    _process: ServerProcess,
     kubectl: PathBuf,
     client: kube::Client,
     pub(crate) kubeconfig: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn boxed(dir: &Path) -> Result<Self> {
+    pub(crate) async fn start_box(dir: &Path) -> Result<Self> {
         let (kubeconfig, audit) = (dir.join("kubeconfig"), dir.join("audit.log"));
         let args = [
             "box",
@@ -39,26 +39,26 @@ impl Server {
             audit.to_str().context("a path")?,
         ];
         let mut process = Process::aplomb(dir, "box", &args)?;
-        process.ready().await?;
-        Self::of(Kept::Box(process), kubeconfig, audit).await
+        process.wait_ready().await?;
+        Self::connect_to(ServerProcess::Box(process), kubeconfig, audit).await
     }
 
-    pub(crate) async fn real() -> Result<Self> {
+    pub(crate) async fn start_real() -> Result<Self> {
         let options = Options {
             audit_log: true,
             ..Options::with_garbage_collection()
         };
         let plane = ControlPlane::start(options).await?;
         let (kubeconfig, audit) = (plane.kubeconfig_path(), plane.audit_log());
-        Self::of(Kept::Real(Box::new(plane)), kubeconfig, audit).await
+        Self::connect_to(ServerProcess::Real(Box::new(plane)), kubeconfig, audit).await
     }
 
-    async fn of(kept: Kept, kubeconfig: PathBuf, audit: PathBuf) -> Result<Self> {
+    async fn connect_to(kept: ServerProcess, kubeconfig: PathBuf, audit: PathBuf) -> Result<Self> {
         let read = Kubeconfig::read_from(&kubeconfig)?;
         let options = KubeConfigOptions::default();
         let config = kube::Config::from_custom_kubeconfig(read, &options).await?;
         Ok(Self {
-            _kept: kept,
+            _process: kept,
             kubectl: Binaries::find()?.path(Program::Kubectl).to_owned(),
             client: aplomb::client(config)?,
             kubeconfig,
@@ -66,13 +66,13 @@ impl Server {
         })
     }
 
-    /// What a GET of `path` answers.
+    /// The response to a GET of `path`.
     pub(crate) async fn get(&self, path: &str) -> Result<Value> {
         let request = http::Request::get(path).body(Vec::new())?;
         Ok(self.client.request(request).await?)
     }
 
-    /// Runs kubectl in the checkout, with something on its standard input.
+    /// Runs kubectl in the checkout, with `input` on standard input.
     pub(crate) fn kubectl(&self, args: &[&str], input: &str) -> Result<String> {
         let mut child = Command::new(&self.kubectl)
             .arg("--kubeconfig")
@@ -96,8 +96,8 @@ impl Server {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Every request that was answered so far, as audit.k8s.io/v1 events.
-    pub(crate) fn audit(&self) -> Result<Vec<Value>> {
+    /// Every completed request, as audit.k8s.io/v1 events.
+    pub(crate) fn audit_entries(&self) -> Result<Vec<Value>> {
         let text = std::fs::read_to_string(&self.audit)?;
         let lines = text.lines();
         Ok(lines

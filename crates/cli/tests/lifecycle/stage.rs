@@ -1,4 +1,4 @@
-//! One of everything: an API server, simulated coderd and Hetzner, a gateway, an agent with its local service, and
+//! One of each: an API server, simulated coderd and Hetzner, a gateway, an agent with its local service, and
 //! replicas of `aplomb run tunnel coder egress`.
 
 use std::io::{Read, Write};
@@ -14,9 +14,9 @@ use tokio::time::{Instant, sleep};
 use crate::process::Process;
 use crate::server::Server;
 
-/// Generous: other things run on the same cores, and a lease may have to run out.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// What the operators' leases are called.
+/// Generous: other tests use the same cores, and a lease may have to expire.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
+/// The names of the operators' leases.
 pub(crate) const LEASES: [&str; 3] = ["aplomb-coder", "aplomb-egress", "aplomb-tunnel"];
 
 pub(crate) struct Replica {
@@ -39,12 +39,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the servers; no operator is there yet.
-    pub(crate) async fn set(real: bool) -> Result<Self> {
+    /// Starts the servers, but no operator.
+    pub(crate) async fn set_up(real: bool) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let server = match real {
-            true => Server::real().await?,
-            false => Server::boxed(dir.path()).await?,
+            true => Server::start_real().await?,
+            false => Server::start_box(dir.path()).await?,
         };
         let tokens = dir.path().join("tokens");
         std::fs::write(&tokens, format!("{:064}\n", 7))?;
@@ -72,8 +72,8 @@ impl Stage {
         let mut coderd = Process::aplomb(dir.path(), "coderd", &coderd)?;
         Ok(Self {
             replicas: Vec::new(),
-            hetzner: hetzner.ready().await?,
-            coderd: coderd.ready().await?,
+            hetzner: hetzner.wait_ready().await?,
+            coderd: coderd.wait_ready().await?,
             server,
             port: 0,
             http: reqwest::Client::builder().no_proxy().build()?,
@@ -83,11 +83,11 @@ impl Stage {
     }
 
     /// The gateway, and an agent with a local service behind it.
-    pub(crate) fn connect(&mut self) -> Result<()> {
+    pub(crate) fn start_agent(&mut self) -> Result<()> {
         let service = TcpListener::bind("127.0.0.1:0")?;
         self.port = service.local_addr()?.port();
         let target = self.port.to_string();
-        std::thread::spawn(move || serve(&service));
+        std::thread::spawn(move || serve_origin(&service));
         let kubeconfig = self.server.kubeconfig.clone();
         let kubeconfig = kubeconfig.to_str().context("a path")?;
         let listen = free_address()?;
@@ -112,7 +112,7 @@ impl Stage {
     }
 
     /// Starts `aplomb run tunnel coder egress` as `identity`.
-    pub(crate) fn start(&mut self, identity: &str) -> Result<()> {
+    pub(crate) fn start_replica(&mut self, identity: &str) -> Result<()> {
         let kubeconfig = self.server.kubeconfig.to_str().context("a path")?;
         let (admin, endpoint) = (free_address()?, format!("{}/v1", self.hetzner));
         let args = [
@@ -147,29 +147,29 @@ impl Stage {
         self.server.kubectl(args, "")
     }
 
-    /// What an address answers.
-    pub(crate) async fn ask(&self, url: &str) -> Result<String> {
+    /// The response of a URL.
+    pub(crate) async fn get(&self, url: &str) -> Result<String> {
         let response = self.http.get(url).send().await?.error_for_status()?;
         Ok(response.text().await?)
     }
 
-    /// What a simulated server says of itself.
-    pub(crate) async fn sim(&self, server: &str, path: &str) -> Result<Value> {
+    /// A state of a simulated server.
+    pub(crate) async fn get_simulator(&self, server: &str, path: &str) -> Result<Value> {
         Ok(serde_json::from_str(
-            &self.ask(&format!("{server}{path}")).await?,
+            &self.get(&format!("{server}{path}")).await?,
         )?)
     }
 
-    /// Tells a simulated server what is so.
-    pub(crate) async fn tell(&self, server: &str, path: &str, body: &str) -> Result<()> {
+    /// Sets a state of a simulated server.
+    pub(crate) async fn post_simulator(&self, server: &str, path: &str, body: &str) -> Result<()> {
         let request = self.http.put(format!("{server}{path}"));
         let sent = request.body(body.to_owned()).send().await?;
         sent.error_for_status()?;
         Ok(())
     }
 
-    /// Who holds each lease.
-    pub(crate) async fn holders(&self) -> Result<Vec<String>> {
+    /// The holder of each lease.
+    pub(crate) async fn lease_holders(&self) -> Result<Vec<String>> {
         let mut holders = Vec::new();
         for lease in LEASES {
             let path =
@@ -181,15 +181,15 @@ impl Stage {
         Ok(holders)
     }
 
-    /// Asks again and again, since another process cannot be awaited; says how long it took.
-    pub(crate) async fn eventually(
+    /// Polls, because another process cannot be awaited; returns how long it took.
+    pub(crate) async fn wait_until(
         &self,
         what: &str,
         holds: impl AsyncFn() -> Result<bool>,
     ) -> Result<Duration> {
         let began = Instant::now();
         let mut last = None;
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             match holds().await {
                 Ok(true) => return Ok(began.elapsed()),
                 Ok(false) => last = None,
@@ -198,10 +198,10 @@ impl Stage {
             sleep(Duration::from_millis(25)).await;
         }
         let why = last.map_or_else(String::new, |error| format!(": {error:#}"));
-        bail!("not within {PATIENCE:?}: {what}{why}")
+        bail!("not within {TIMEOUT:?}: {what}{why}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let replicas = self.replicas.iter().map(|replica| &replica.process);
         for process in replicas.chain(&self.others) {
@@ -215,8 +215,8 @@ impl Stage {
     }
 }
 
-/// A local service: whatever is asked, it says the same.
-fn serve(listener: &TcpListener) {
+/// A local service that responds the same to everything.
+fn serve_origin(listener: &TcpListener) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else { return };
         let mut head = [0; 4096];
@@ -226,7 +226,7 @@ fn serve(listener: &TcpListener) {
     }
 }
 
-/// An address that nobody listens on.
+/// A free address.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

@@ -1,32 +1,33 @@
-//! What our programs asked of the API server, by its own audit log.
+//! The requests of our programs, according to the API server's audit log.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-use crate::HOME;
+use crate::TENANT;
 use crate::rights::{Account, Excuse, LOOK, Request};
 use crate::stage::{AGENT, GATEWAY, OPERATOR, SYSTEM, Stage};
 
-const OWNED: &str = "asked for by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
-const RIVAL: &str = "read when another tunnel claims a hostname at the same moment";
-const SWEPT: &str = "a gateway that died without a word is swept after ten minutes";
-/// What the operator may do and need not have done in a run.
+const OWNER_REFERENCE_REASON: &str =
+    "required by the admission plugin OwnerReferencesPermissionEnforcement, which this server runs";
+const CLAIM_RACE_REASON: &str = "read when another tunnel claims a hostname at the same moment";
+const GC_REASON: &str = "the object of a killed gateway is deleted after ten minutes";
+/// Rights of the operator that a run need not use.
 const EXCUSES: [Excuse; 7] = [
-    ("update httpproxies/finalizers", OWNED),
+    ("update httpproxies/finalizers", OWNER_REFERENCE_REASON),
     ("get connectors", LOOK),
     ("get gateways", LOOK),
     ("get httproutes", LOOK),
     ("get endpointslices", LOOK),
-    ("get hostnameclaims", RIVAL),
-    ("delete gatewayreplicas", SWEPT),
+    ("get hostnameclaims", CLAIM_RACE_REASON),
+    ("delete gatewayreplicas", GC_REASON),
 ];
 
-/// One answered request of one of ours.
+/// One completed request of our programs.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    pub(crate) who: &'static str,
+    pub(crate) account: &'static str,
     pub(crate) verb: String,
     pub(crate) resource: String,
     pub(crate) namespace: String,
@@ -37,7 +38,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    fn of(line: &Value) -> Option<Self> {
+    fn parse(line: &Value) -> Option<Self> {
         let user = line["user"]["username"].as_str()?;
         let account = user
             .strip_prefix("system:serviceaccount:")?
@@ -53,7 +54,7 @@ impl Entry {
             Some(sub) => format!("{}/{sub}", part("resource")),
         };
         Some(Self {
-            who,
+            account: who,
             verb: line["verb"].as_str()?.to_owned(),
             resource,
             namespace: part("namespace"),
@@ -63,7 +64,7 @@ impl Entry {
         })
     }
 
-    /// Whether somebody else was first. An Event that is there already is our own, sent again because the answer took
+    /// Whether another writer was first. An Event that already exists is our own, sent again because the response took
     /// too long.
     pub(crate) fn is_conflict(&self) -> bool {
         self.code == 409 && self.resource != "events"
@@ -76,43 +77,41 @@ impl Entry {
         !reads.contains(&self.verb.as_str()) && !aside.contains(&self.resource.as_str())
     }
 
-    pub(crate) fn told(&self) -> String {
-        format!("{} {} {}", self.who, self.verb, self.resource)
+    pub(crate) fn describe(&self) -> String {
+        format!("{} {} {}", self.account, self.verb, self.resource)
     }
 }
 
-/// Everything so far, oldest first.
-pub(crate) fn entries(stage: &Stage) -> Result<Vec<Entry>> {
+/// All requests so far, oldest first.
+pub(crate) fn read_entries(stage: &Stage) -> Result<Vec<Entry>> {
     let text = std::fs::read_to_string(stage.plane.audit_log())?;
     let lines = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    Ok(lines.filter_map(|line| Entry::of(&line)).collect())
+    Ok(lines.filter_map(|line| Entry::parse(&line)).collect())
 }
 
-/// How often each kind of request is there, the most frequent first.
-pub(crate) fn counted<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<(String, usize)> {
+/// The number of requests of each kind, the most frequent first.
+pub(crate) fn count_entries<'a>(
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> Vec<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for entry in entries {
-        *counts.entry(entry.told()).or_default() += 1;
+        *counts.entry(entry.describe()).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts
 }
 
-/// No request of ours was refused for its rights, and none conflicted, in the whole run. What the test asked
-/// for is apart: the intruder's requests, and hostnames that were claimed twice.
-pub(crate) fn clean(stage: &Stage) -> Result<()> {
-    let all = entries(stage)?;
-    ensure!(
-        all.len() > 100,
-        "the audit log knows of {} requests",
-        all.len()
-    );
+/// None of our requests was forbidden or conflicted during the whole run, except those that the test provoked:
+/// the intruder's requests, and hostnames that were claimed twice.
+pub(crate) fn check_no_conflicts(stage: &Stage) -> Result<()> {
+    let all = read_entries(stage)?;
+    ensure!(all.len() > 100, "the audit log has {} requests", all.len());
     let forbidden =
-        |entry: &&Entry| entry.code == 403 && entry.namespace != "elsewhere" && !ended(entry);
-    let forbidden = counted(all.iter().filter(forbidden));
+        |entry: &&Entry| entry.code == 403 && entry.namespace != "elsewhere" && !is_finished(entry);
+    let forbidden = count_entries(all.iter().filter(forbidden));
     ensure!(forbidden.is_empty(), "forbidden: {forbidden:?}");
     let twice = |entry: &&Entry| entry.resource == "hostnameclaims" && entry.verb == "create";
     let claims = all
@@ -123,26 +122,26 @@ pub(crate) fn clean(stage: &Stage) -> Result<()> {
     let conflicts = all
         .iter()
         .filter(|entry| entry.is_conflict() && !twice(entry));
-    let conflicts = counted(conflicts);
+    let conflicts = count_entries(conflicts);
     println!(
-        "        {} requests, {conflicts:?} conflicts, {claims} claims of a hostname that was another's",
+        "        {} requests, {conflicts:?} conflicts, {claims} claims of a taken hostname",
         all.len()
     );
     ensure!(conflicts.is_empty(), "conflicts: {conflicts:?}");
     Ok(())
 }
 
-/// In a namespace that is being deleted nothing can be created, whatever one's rights.
-fn ended(entry: &Entry) -> bool {
+/// In a namespace that is being deleted nothing can be created, even with all rights.
+fn is_finished(entry: &Entry) -> bool {
     let makes = ["create", "patch"].contains(&entry.verb.as_str());
     makes && ["bad", "second"].contains(&entry.namespace.as_str())
 }
 
-/// What each was given is what it used. Only where every act was played.
-pub(crate) fn settle(stage: &Stage) -> Result<()> {
+/// The granted rights are exactly the used ones. Checked only if every act was played.
+pub(crate) fn check_rights(stage: &Stage) -> Result<()> {
     let settled = |namespace: &str, who: &str, excuses: &[Excuse]| {
         let mut account = Account::of(&stage.plane, namespace, who)?;
-        // Where an intruder was to be refused.
+        // The requests of the intruder, which must be forbidden.
         let meant = |request: &Request| request.namespace != "elsewhere";
         account.requests.retain(meant);
         account.settle(who, excuses)
@@ -150,7 +149,7 @@ pub(crate) fn settle(stage: &Stage) -> Result<()> {
     let all = [
         settled(SYSTEM, OPERATOR, &EXCUSES),
         settled(SYSTEM, GATEWAY, &[("get gatewayreplicas", LOOK)]),
-        settled(HOME, AGENT, &[]),
+        settled(TENANT, AGENT, &[]),
     ];
     all.into_iter().collect()
 }

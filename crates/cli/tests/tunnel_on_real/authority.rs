@@ -1,4 +1,4 @@
-//! A certificate authority of the test's own, for listeners and for https origins.
+//! A certificate authority for listeners and https origins.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// For a server that presents it.
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+    /// The configuration of a server with this certificate.
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }
 }
@@ -40,7 +40,7 @@ impl Authority {
         Ok(Self { issuer, path })
     }
 
-    /// Issues a certificate for `name`. `serial` tells one from the next.
+    /// Issues a certificate for `name`, with this serial number.
     pub(crate) fn issue(&self, name: &str, serial: u64) -> Result<Issued> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(vec![name.to_owned()])?;

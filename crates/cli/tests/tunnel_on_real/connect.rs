@@ -1,4 +1,4 @@
-//! `aplomb connect`, as a person or a program uses it.
+//! `aplomb connect`, as people and programs use it.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -7,41 +7,44 @@ use tokio::time::Instant;
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::stage::Stage;
-use crate::{HOME, Play, Tally};
+use crate::{TENANT, Tally, TestRun};
 
-pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
-    tally.note(
-        "aplomb connect --json tells each stage and the URL",
-        stages(play).await,
+pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
+    tally.record(
+        "aplomb connect --json prints each stage and the URL",
+        check_stages(play).await,
     );
-    tally.note(
+    tally.record(
         "kubectl wait for Ready returns when curl works",
-        wait(&play.stage, &play.endpoint()),
+        wait_proven(&play.stage, &play.endpoint()),
     );
-    tally.note("the columns answer: does it work", columns(&play.stage));
-    tally.note(
-        "with its Role an agent gets no other namespace",
-        elsewhere(&play.stage).await,
+    tally.record(
+        "the columns show whether it works",
+        check_columns(&play.stage),
     );
-    tally.note(
+    tally.record(
+        "an agent's Role is limited to its namespace",
+        check_other_namespace(&play.stage).await,
+    );
+    tally.record(
         "a stopped agent is offline at once and leaves its tunnel",
-        release(play).await,
+        check_release(play).await,
     );
-    tally.note(
-        "an agent that was told to takes its tunnel along",
-        along(&play.stage, play.origin.port),
+    tally.record(
+        "--delete-on-exit deletes the tunnel",
+        connect_with_port(&play.stage, play.origin.port),
     );
 }
 
-/// The agent's own HTTPProxy: what it prints ends with a URL, and curl gets there.
-async fn stages(play: &Play) -> Result<()> {
+/// The agent's own HTTPProxy: the last line is a URL that works.
+async fn check_stages(play: &TestRun) -> Result<()> {
     let ready = async || {
-        events(&play.agent.printed())
+        parse_events(&play.agent.stdout_text())
             .iter()
             .any(|event| event.get("url").is_some())
     };
-    play.stage.eventually("a URL is printed", ready).await?;
-    let events = events(&play.agent.printed());
+    play.stage.wait_until("a URL is printed", ready).await?;
+    let events = parse_events(&play.agent.stdout_text());
     let words: Vec<_> = events
         .iter()
         .map(|event| event["event"].to_string())
@@ -54,40 +57,40 @@ async fn stages(play: &Play) -> Result<()> {
         .nth(1)
         .and_then(|rest| rest.split(['/', ':']).next());
     let hostname = hostname.context("a URL has a host")?;
-    let body = Curl::http(play.stage.listen(), hostname, "/").body()?;
+    let body = Curl::http(play.stage.listen_address(), hostname, "/").fetch_body()?;
     ensure!(body == "home\n", "{body}");
     Ok(())
 }
 
 /// Each line of standard output is an event.
-fn events(printed: &str) -> Vec<Value> {
+fn parse_events(printed: &str) -> Vec<Value> {
     printed
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect()
 }
 
-fn wait(stage: &Stage, endpoint: &str) -> Result<()> {
+fn wait_proven(stage: &Stage, endpoint: &str) -> Result<()> {
     for round in 0..5 {
         let (name, hostname) = (format!("wait-{round}"), format!("wait-{round}.example.com"));
         let began = Instant::now();
-        stage.apply(&tunnel(HOME, &name, &hostname, HOME, endpoint))?;
-        stage.wait(HOME, &format!("httpproxy/{name}"), "condition=Ready")?;
-        let body = Curl::http(stage.listen(), &hostname, "/").body()?;
+        stage.apply(&tunnel(TENANT, &name, &hostname, TENANT, endpoint))?;
+        stage.wait_for(TENANT, &format!("httpproxy/{name}"), "condition=Ready")?;
+        let body = Curl::http(stage.listen_address(), &hostname, "/").fetch_body()?;
         ensure!(body == "home\n", "{body}");
         println!("        apply, wait and curl took {:.1?}", began.elapsed());
     }
     let all: Vec<String> = (0..5)
         .map(|round| format!("httpproxy/wait-{round}"))
         .collect();
-    let mut args = vec!["delete", "-n", HOME];
+    let mut args = vec!["delete", "-n", TENANT];
     args.extend(all.iter().skip(1).map(String::as_str));
     stage.kubectl(&args)?;
     Ok(())
 }
 
-fn columns(stage: &Stage) -> Result<()> {
-    let shown = stage.kubectl(&["get", "hp", "-n", HOME, "wait-0"])?;
+fn check_columns(stage: &Stage) -> Result<()> {
+    let shown = stage.kubectl(&["get", "hp", "-n", TENANT, "wait-0"])?;
     let head: Vec<_> = shown
         .lines()
         .next()
@@ -119,22 +122,20 @@ fn columns(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The agent of one namespace is pointed at another one.
-async fn elsewhere(stage: &Stage) -> Result<()> {
-    let kubeconfig = stage.kubeconfig(HOME, crate::stage::AGENT)?;
-    stage.tenant("elsewhere")?;
+/// The agent of one namespace tries to use another one.
+async fn check_other_namespace(stage: &Stage) -> Result<()> {
+    let kubeconfig = stage.kubeconfig(TENANT, crate::stage::AGENT)?;
+    stage.create_tenant("elsewhere")?;
     let theirs = stage
         .dir()
         .join(format!("elsewhere-{}.kubeconfig", crate::stage::AGENT));
     std::fs::copy(kubeconfig, &theirs)?;
-    let mut agent = stage.agent("elsewhere", "intruder", "9", &[])?;
+    let mut agent = stage.start_agent("elsewhere", "intruder", "9", &[])?;
     let refused = async || {
-        let said = format!("{}{}", agent.log(), agent.printed()).to_lowercase();
+        let said = format!("{}{}", agent.log(), agent.stdout_text()).to_lowercase();
         said.contains("forbidden") || said.contains("may not")
     };
-    stage
-        .eventually("it is told that it may not", refused)
-        .await?;
+    stage.wait_until("the request is rejected", refused).await?;
     agent.kill()?;
     std::fs::remove_file(theirs)?;
     let made = stage.kubectl(&[
@@ -149,41 +150,47 @@ async fn elsewhere(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// SIGTERM: offline in a second, HTTPProxy still there; then the agent comes back.
-async fn release(play: &mut Play) -> Result<()> {
+/// SIGTERM: offline within a second, the HTTPProxy stays; then the agent restarts.
+async fn check_release(play: &mut TestRun) -> Result<()> {
     let stage = &play.stage;
-    let mut agent = stage.agent(HOME, "leaves", &play.origin.port.to_string(), &[])?;
-    stage.wait(HOME, "httpproxy/leaves", "create")?;
-    stage.wait(HOME, "httpproxy/leaves", "condition=Ready")?;
+    let mut agent = stage.start_agent(TENANT, "leaves", &play.origin.port.to_string(), &[])?;
+    stage.wait_for(TENANT, "httpproxy/leaves", "create")?;
+    stage.wait_for(TENANT, "httpproxy/leaves", "condition=Ready")?;
     let began = Instant::now();
     agent.terminate()?;
     let reason = ".status.conditions[?(@.type==\"Online\")].reason";
     let offline = async || {
         stage
-            .value(HOME, "connector/leaves", reason)
+            .read_field(TENANT, "connector/leaves", reason)
             .is_ok_and(|r| r == "Released")
     };
-    stage.eventually("it is Released", offline).await?;
+    stage.wait_until("it is Released", offline).await?;
     println!(
         "        offline {:.1?} after SIGTERM, two kubectl included",
         began.elapsed()
     );
-    let hostname = stage.value(HOME, "httpproxy/leaves", ".status.canonicalHostname")?;
-    Curl::http(stage.listen(), &hostname, "/")
-        .answer()?
-        .is(503, "ConnectorOffline")?;
-    stage.kubectl(&["delete", "-n", HOME, "httpproxy/leaves", "connector/leaves"])?;
+    let hostname = stage.read_field(TENANT, "httpproxy/leaves", ".status.canonicalHostname")?;
+    Curl::http(stage.listen_address(), &hostname, "/")
+        .send()?
+        .expect(503, "ConnectorOffline")?;
+    stage.kubectl(&[
+        "delete",
+        "-n",
+        TENANT,
+        "httpproxy/leaves",
+        "connector/leaves",
+    ])?;
     Ok(())
 }
 
-/// `--delete-on-exit`: nothing of it is left.
-fn along(stage: &Stage, port: u16) -> Result<()> {
-    let mut agent = stage.agent(HOME, "brief", &port.to_string(), &["--delete-on-exit"])?;
-    stage.wait(HOME, "httpproxy/brief", "create")?;
-    stage.wait(HOME, "httpproxy/brief", "condition=Ready")?;
+/// `--delete-on-exit` leaves nothing.
+fn connect_with_port(stage: &Stage, port: u16) -> Result<()> {
+    let mut agent = stage.start_agent(TENANT, "brief", &port.to_string(), &["--delete-on-exit"])?;
+    stage.wait_for(TENANT, "httpproxy/brief", "create")?;
+    stage.wait_for(TENANT, "httpproxy/brief", "condition=Ready")?;
     agent.terminate()?;
     for object in ["httpproxy/brief", "connector/brief"] {
-        stage.wait(HOME, object, "delete")?;
+        stage.wait_for(TENANT, object, "delete")?;
     }
     Ok(())
 }

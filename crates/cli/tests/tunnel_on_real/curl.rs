@@ -1,4 +1,4 @@
-//! Stock `curl`, as a person would use it on the public listener. No HTTP of our own.
+//! Stock `curl` for requests to the public listener, without HTTP code of our own.
 
 use std::process::{Command, Output};
 
@@ -10,9 +10,9 @@ pub(crate) struct Curl {
     url: String,
 }
 
-/// What came back.
+/// The response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct CurlResponse {
     pub(crate) status: u16,
     /// 1.1 or 2.
     pub(crate) version: String,
@@ -20,16 +20,16 @@ pub(crate) struct Answer {
     head: String,
 }
 
-impl Answer {
-    /// The value of a header, or nothing.
+impl CurlResponse {
+    /// The value of a header, or an empty text.
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
         let found = lines.find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.map_or("", |(_, value)| value.trim())
     }
 
-    /// It has this status and this `X-Aplomb-Reason`.
-    pub(crate) fn is(&self, status: u16, reason: &str) -> Result<()> {
+    /// Asserts this status and this `X-Aplomb-Reason`.
+    pub(crate) fn expect(&self, status: u16, reason: &str) -> Result<()> {
         let said = (self.status, self.header("x-aplomb-reason"));
         ensure!(
             said == (status, reason),
@@ -45,9 +45,9 @@ impl Curl {
         Self::new("http", listener, hostname, path)
     }
 
-    /// `https://hostname/path`, trusting nothing but the authority in this file.
+    /// `https://hostname/path`, trusting only the authority in this file.
     pub(crate) fn https(listener: &str, hostname: &str, path: &str, authority: &str) -> Self {
-        Self::new("https", listener, hostname, path).with(&["--cacert", authority])
+        Self::new("https", listener, hostname, path).with_args(&["--cacert", authority])
     }
 
     fn new(scheme: &str, listener: &str, hostname: &str, path: &str) -> Self {
@@ -59,41 +59,41 @@ impl Curl {
         Self { args, url }
     }
 
-    pub(crate) fn with(mut self, args: &[&str]) -> Self {
+    pub(crate) fn with_args(mut self, args: &[&str]) -> Self {
         self.args.extend(args.iter().map(|arg| (*arg).to_owned()));
         self
     }
 
-    /// For what needs its pipes.
+    /// The command, for callers that need its pipes.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new("curl");
         command.args(&self.args).arg(&self.url);
         command
     }
 
-    /// Runs it to its end; an answer of any status is an answer.
-    pub(crate) fn answer(self) -> Result<Answer> {
+    /// Runs it to the end; a response of any status is fine.
+    pub(crate) fn send(self) -> Result<CurlResponse> {
         let format = ["-D", "-", "-w", "\n%{http_code} %{http_version}"];
-        let output = self.with(&format).command().output()?;
+        let output = self.with_args(&format).command().output()?;
         parse(&output)
     }
 
     /// The body of a 200.
-    pub(crate) fn body(self) -> Result<String> {
-        let answer = self.answer()?;
+    pub(crate) fn fetch_body(self) -> Result<String> {
+        let answer = self.send()?;
         ensure!(answer.status == 200, "{answer:?}");
         Ok(answer.body)
     }
 }
 
-fn parse(output: &Output) -> Result<Answer> {
+fn parse(output: &Output) -> Result<CurlResponse> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "curl: {}", said.trim());
     let text = String::from_utf8_lossy(&output.stdout);
-    let (text, end) = text.rsplit_once('\n').context("curl said nothing")?;
-    let (status, version) = end.split_once(' ').context("curl said no status")?;
+    let (text, end) = text.rsplit_once('\n').context("curl printed nothing")?;
+    let (status, version) = end.split_once(' ').context("curl printed no status")?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
-    Ok(Answer {
+    Ok(CurlResponse {
         status: status.parse()?,
         version: version.to_owned(),
         body: body.to_owned(),

@@ -1,8 +1,8 @@
-//! The objects that a person would write.
+//! Objects as users write them.
 
 use serde_json::{Value, json};
 
-/// A tunnel: `hostname` leads to `endpoint`, which the Connector dials.
+/// A tunnel from `hostname` to `endpoint`, which the Connector dials.
 pub(crate) fn tunnel(
     namespace: &str,
     name: &str,
@@ -19,7 +19,7 @@ pub(crate) fn tunnel(
     )
 }
 
-/// A tunnel with rules of one's own. It is proven every four seconds at least.
+/// A tunnel with these rules. It is proven at least every four seconds.
 pub(crate) fn with_rules(namespace: &str, name: &str, hostname: &str, rules: &Value) -> Value {
     json!({
         "apiVersion": "aplomb.dev/v1alpha1",

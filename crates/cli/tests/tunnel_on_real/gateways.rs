@@ -1,4 +1,4 @@
-//! A gateway that dies, comes back, or stops on purpose, and a second one beside it.
+//! A gateway that is killed, restarted or stopped, with and without a second one.
 
 use anyhow::{Result, ensure};
 use tokio::time::Instant;
@@ -6,53 +6,51 @@ use tokio::time::Instant;
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::stage::SYSTEM;
-use crate::{HOME, Play, Tally};
+use crate::{TENANT, Tally, TestRun};
 
 const HOST: &str = "gateways.example.com";
 
-pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
+pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
     let endpoint = play.endpoint();
-    let object = tunnel(HOME, "gateways", HOST, HOME, &endpoint);
-    let set = play
-        .stage
-        .apply(&object)
-        .and_then(|()| play.stage.wait(HOME, "hp/gateways", "condition=Ready"));
-    tally.note("a tunnel for the gateways", set);
-    tally.note("a gateway killed and restarted", killed(play).await);
-    tally.note(
-        "a second gateway serves what the first does",
-        second(play).await,
+    let object = tunnel(TENANT, "gateways", HOST, TENANT, &endpoint);
+    let set = play.stage.apply(&object).and_then(|()| {
+        play.stage
+            .wait_for(TENANT, "hp/gateways", "condition=Ready")
+    });
+    tally.record("a tunnel for the gateways", set);
+    tally.record("a gateway killed and restarted", check_kill(play).await);
+    tally.record("a second gateway serves the same", start_second(play).await);
+    tally.record(
+        "one of two gateways killed: Ready falls, then recovers",
+        check_kill_one_of_two(play).await,
     );
-    tally.note(
-        "one of two gateways killed: Ready tells, then heals",
-        one_of_two(play).await,
-    );
-    tally.note(
-        "a gateway that is asked to stop drops no request",
-        drained(play).await,
+    tally.record(
+        "a gateway that stops drops no request",
+        check_drain(play).await,
     );
     let _gone = play
         .stage
-        .kubectl(&["delete", "hp", "-n", HOME, "gateways"]);
+        .kubectl(&["delete", "hp", "-n", TENANT, "gateways"]);
 }
 
-async fn killed(play: &mut Play) -> Result<()> {
-    let prober = play.stage.probe(HOME, "gateways", HOST)?;
-    prober.works_again(Instant::now()).await?;
-    prober.fault();
-    play.stage.gateway_named("one")?.process.kill()?;
+async fn check_kill(play: &mut TestRun) -> Result<()> {
+    let prober = play.stage.start_prober(TENANT, "gateways", HOST)?;
+    prober.recovery_time(Instant::now()).await?;
+    prober.record_fault();
+    play.stage.find_gateway("one")?.process.kill()?;
     let began = Instant::now();
-    play.stage.gateway("one")?;
-    let took = prober.works_again(began).await?;
+    play.stage.start_gateway("one")?;
+    let took = prober.recovery_time(began).await?;
     println!("        traffic {took:.2?} after the start of the new process");
-    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    play.stage
+        .wait_for(TENANT, "hp/gateways", "condition=Ready")?;
     prober.finish()?;
     Ok(())
 }
 
-async fn second(play: &mut Play) -> Result<()> {
+async fn start_second(play: &mut TestRun) -> Result<()> {
     let began = Instant::now();
-    play.stage.gateway("two")?;
+    play.stage.start_gateway("two")?;
     let stage = &play.stage;
     let listen = &stage
         .gateways
@@ -62,47 +60,48 @@ async fn second(play: &mut Play) -> Result<()> {
     let listen = listen.clone().unwrap_or_default();
     let serves = async || {
         Curl::http(&listen, HOST, "/")
-            .body()
+            .fetch_body()
             .is_ok_and(|body| body == "home\n")
     };
-    stage.eventually("the second one serves", serves).await?;
+    stage.wait_until("the second one serves", serves).await?;
     println!(
         "        traffic {:.2?} after the start of its process",
         began.elapsed()
     );
     let count = || stage.kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"]);
     let two = async || count().is_ok_and(|names| names.lines().count() == 2);
-    stage.eventually("two are registered", two).await?;
+    stage.wait_until("two are registered", two).await?;
     stage.apply(&tunnel(
-        HOME,
+        TENANT,
         "both",
         "both.example.com",
-        HOME,
+        TENANT,
         &play.endpoint(),
     ))?;
-    stage.wait(HOME, "hp/both", "condition=Ready")?;
+    stage.wait_for(TENANT, "hp/both", "condition=Ready")?;
     for gateway in &stage.gateways {
-        let body = Curl::http(&gateway.listen, "both.example.com", "/").body()?;
+        let body = Curl::http(&gateway.listen, "both.example.com", "/").fetch_body()?;
         ensure!(body == "home\n", "{body}");
     }
-    stage.kubectl(&["delete", "-n", HOME, "hp/both"])?;
+    stage.kubectl(&["delete", "-n", TENANT, "hp/both"])?;
     Ok(())
 }
 
-/// While one of two listeners is dead Ready cannot be True; when its lease is over, the other one is all there is.
-async fn one_of_two(play: &mut Play) -> Result<()> {
-    let prober = play.stage.probe(HOME, "gateways", HOST)?;
-    prober.works_again(Instant::now()).await?;
-    prober.fault();
+/// Ready cannot be True while one of two listeners is dead; once its lease expires, only the other one counts.
+async fn check_kill_one_of_two(play: &mut TestRun) -> Result<()> {
+    let prober = play.stage.start_prober(TENANT, "gateways", HOST)?;
+    prober.recovery_time(Instant::now()).await?;
+    prober.record_fault();
     let began = Instant::now();
-    play.stage.gateway_named("two")?.process.kill()?;
-    let fell = prober.became(false, began).await?;
+    play.stage.find_gateway("two")?.process.kill()?;
+    let fell = prober.wait_ready(false, began).await?;
     prober.finish()?;
     println!("        Ready fell {fell:.1?} after the second gateway");
     play.stage
         .gateways
         .retain(|gateway| gateway.process.name != "two");
-    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    play.stage
+        .wait_for(TENANT, "hp/gateways", "condition=Ready")?;
     println!(
         "        Ready again after {:.1?}: the dead one no longer counts",
         began.elapsed()
@@ -110,45 +109,46 @@ async fn one_of_two(play: &mut Play) -> Result<()> {
     Ok(())
 }
 
-/// Requests are under way when SIGTERM comes; new connections go to the other one, as a load balancer sees to.
-async fn drained(play: &mut Play) -> Result<()> {
-    let listen = play.stage.listen().to_owned();
+/// Requests are in progress when SIGTERM arrives; new connections go to the other one, as with a load balancer.
+async fn check_drain(play: &mut TestRun) -> Result<()> {
+    let listen = play.stage.listen_address().to_owned();
     let mut slow: Vec<_> = Vec::new();
     for (flag, path) in [
         ("--http1.1", "/held"),
         ("--http2-prior-knowledge", "/held"),
         ("--http1.1", "/held/104857600"),
     ] {
-        let curl = Curl::http(&listen, HOST, path).with(&[flag, "-f", "-o", "/dev/null"]);
+        let curl = Curl::http(&listen, HOST, path).with_args(&[flag, "-f", "-o", "/dev/null"]);
         slow.push(curl.command().spawn()?);
     }
-    let under_way = async || play.origin.held() == slow.len();
+    let under_way = async || play.origin.waiting_requests() == slow.len();
     play.stage
-        .eventually("the requests are under way", under_way)
+        .wait_until("the requests are in progress", under_way)
         .await?;
     let began = Instant::now();
-    play.stage.gateway_named("one")?.process.signal("-TERM")?;
-    let draining = async || play.stage.admin("one", "/readyz").await.is_err();
-    play.stage.eventually("it takes no more", draining).await?;
+    play.stage.find_gateway("one")?.process.signal("-TERM")?;
+    let draining = async || play.stage.get_admin("one", "/readyz").await.is_err();
+    play.stage
+        .wait_until("it accepts no more", draining)
+        .await?;
     play.origin.release(slow.len());
-    play.stage.gateway_named("one")?.process.ended()?;
+    play.stage.find_gateway("one")?.process.wait_exit()?;
     let took = began.elapsed();
     let left = play
         .stage
         .kubectl(&["get", "gwr", "-n", SYSTEM, "-o", "name"])?;
-    // Whatever comes of this, the next test needs a gateway.
-    play.stage.gateway("one")?;
+    // The next test needs a gateway, also after a failure.
+    play.stage.start_gateway("one")?;
     for mut request in slow {
         let status = request.wait()?;
         ensure!(
             status.success(),
-            "a request under way was dropped: {status}"
+            "a request in progress was dropped: {status}"
         );
     }
-    println!(
-        "        it ended {took:.1?} after SIGTERM, 3 requests under way were served to their end"
-    );
+    println!("        it exited {took:.1?} after SIGTERM, 3 requests in progress were completed");
     ensure!(!left.contains("/one"), "its GatewayReplica is left: {left}");
-    play.stage.wait(HOME, "hp/gateways", "condition=Ready")?;
+    play.stage
+        .wait_for(TENANT, "hp/gateways", "condition=Ready")?;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Two minutes in which nothing happens: `make proof` has the time.
+//! Two minutes without any change; only `make proof` takes the time.
 
 use std::time::Duration;
 
@@ -7,35 +7,35 @@ use tokio::time::sleep;
 
 use crate::audit;
 use crate::fixtures::tunnel;
-use crate::{HOME, Play, Tally};
+use crate::{TENANT, Tally, TestRun};
 
-const QUIET: Duration = Duration::from_secs(120);
+const IDLE_TIME: Duration = Duration::from_secs(120);
 
-pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
-    tally.note(
+pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
+    tally.record(
         "two idle minutes cost heartbeats and nothing else",
-        quiet(play).await,
+        check_no_writes(play).await,
     );
 }
 
-async fn quiet(play: &Play) -> Result<()> {
+async fn check_no_writes(play: &TestRun) -> Result<()> {
     let stage = &play.stage;
     for number in 0..10 {
         let hostname = format!("idle-{number}.example.com");
         stage.apply(&tunnel(
-            HOME,
+            TENANT,
             &format!("idle-{number}"),
             &hostname,
-            HOME,
+            TENANT,
             &play.endpoint(),
         ))?;
-        stage.wait(HOME, &format!("hp/idle-{number}"), "condition=Ready")?;
+        stage.wait_for(TENANT, &format!("hp/idle-{number}"), "condition=Ready")?;
     }
-    // What the last of them still causes is over.
+    // Wait for the effects of the last changes to end.
     sleep(Duration::from_secs(10)).await;
-    let before = audit::entries(stage)?.len();
-    sleep(QUIET).await;
-    let all = audit::entries(stage)?;
+    let before = audit::read_entries(stage)?.len();
+    sleep(IDLE_TIME).await;
+    let all = audit::read_entries(stage)?;
     let since = &all[before..];
     let writes = since.iter().filter(|entry| entry.is_write());
     let (beats, others): (Vec<_>, Vec<_>) =
@@ -46,11 +46,11 @@ async fn quiet(play: &Play) -> Result<()> {
         .count();
     println!(
         "idle: {} s, 10 tunnels: {} heartbeats of gateways, {leases} of Leases, {} other writes",
-        QUIET.as_secs(),
+        IDLE_TIME.as_secs(),
         beats.len(),
         others.len()
     );
-    ensure!(others.is_empty(), "{:?}", audit::counted(others));
+    ensure!(others.is_empty(), "{:?}", audit::count_entries(others));
     ensure!(
         beats.len() <= 30,
         "{} writes of GatewayReplicas",

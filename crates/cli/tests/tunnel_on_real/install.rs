@@ -1,4 +1,4 @@
-//! What an administrator does once, and the first agent.
+//! The installation by an administrator, and the first agent.
 
 use anyhow::{Result, ensure};
 
@@ -6,55 +6,55 @@ use crate::chart;
 use crate::origin::Origin;
 use crate::process::Process;
 use crate::stage::{AGENT, DOMAIN, GATEWAY, OPERATOR, SYSTEM, Stage};
-use crate::{HOME, Tally};
+use crate::{TENANT, Tally};
 
-/// What nobody of ours may do: ServiceAccount, namespace of it, verb, resource, namespace.
-const NEVER: [(&str, &str, &str, &str, &str); 14] = [
+/// Forbidden rights: ServiceAccount and its namespace, verb, resource, namespace.
+const FORBIDDEN_RIGHTS: [(&str, &str, &str, &str, &str); 14] = [
     (OPERATOR, SYSTEM, "get", "secrets", "default"),
     (OPERATOR, SYSTEM, "list", "secrets", SYSTEM),
-    (OPERATOR, SYSTEM, "delete", "httpproxies", HOME),
+    (OPERATOR, SYSTEM, "delete", "httpproxies", TENANT),
     (OPERATOR, SYSTEM, "create", "pods", SYSTEM),
     (OPERATOR, SYSTEM, "delete", "nodes", ""),
     (GATEWAY, SYSTEM, "create", "secrets", "default"),
-    (GATEWAY, SYSTEM, "patch", "httpproxies", HOME),
-    (GATEWAY, SYSTEM, "patch", "connectors", HOME),
+    (GATEWAY, SYSTEM, "patch", "httpproxies", TENANT),
+    (GATEWAY, SYSTEM, "patch", "connectors", TENANT),
     (GATEWAY, SYSTEM, "create", "hostnameclaims", ""),
-    (AGENT, HOME, "list", "httpproxies", "default"),
-    (AGENT, HOME, "list", "connectors", SYSTEM),
-    (AGENT, HOME, "get", "secrets", HOME),
+    (AGENT, TENANT, "list", "httpproxies", "default"),
+    (AGENT, TENANT, "list", "connectors", SYSTEM),
+    (AGENT, TENANT, "get", "secrets", TENANT),
     (
         AGENT,
-        HOME,
+        TENANT,
         "create",
         "gateways.gateway.networking.k8s.io",
-        HOME,
+        TENANT,
     ),
-    (AGENT, HOME, "list", "httpproxies", ""),
+    (AGENT, TENANT, "list", "httpproxies", ""),
 ];
 
-pub(crate) async fn act(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin, Process)> {
-    tally.note(
+pub(crate) async fn run(stage: &mut Stage, tally: &mut Tally) -> Result<(Origin, Process)> {
+    tally.record(
         "helm template charts/aplomb | kubectl apply -f -",
         install(stage),
     );
-    stage.tenant(HOME)?;
-    tally.note("each may do what it needs, no more", bounds(stage));
-    tally.note("the samples are valid", samples(stage));
-    stage.operate()?;
-    stage.gateway("one")?;
-    let ready = async || stage.admin("one", "/readyz").await.is_ok();
-    let took = stage.eventually("a gateway is ready", ready).await?;
+    stage.create_tenant(TENANT)?;
+    tally.record("each has the rights it needs, no more", check_bounds(stage));
+    tally.record("the samples are valid", apply_samples(stage));
+    stage.start_operator()?;
+    stage.start_gateway("one")?;
+    let ready = async || stage.get_admin("one", "/readyz").await.is_ok();
+    let took = stage.wait_until("a gateway is ready", ready).await?;
     println!("        a gateway is ready {took:.1?} after its start");
-    let origin = Origin::start(HOME)?;
-    let agent = stage.agent(HOME, HOME, &origin.port.to_string(), &[])?;
-    stage.wait(HOME, "connector/home", "create")?;
-    stage.wait(HOME, "connector/home", "condition=Online")?;
-    tally.note("the classes are there", classes(stage));
+    let origin = Origin::start(TENANT)?;
+    let agent = stage.start_agent(TENANT, TENANT, &origin.port.to_string(), &[])?;
+    stage.wait_for(TENANT, "connector/home", "create")?;
+    stage.wait_for(TENANT, "connector/home", "condition=Online")?;
+    tally.record("the classes are there", check_classes(stage));
     Ok((origin, agent))
 }
 
 fn install(stage: &Stage) -> Result<()> {
-    // The Gateway API's definitions are missing: the operator installs them.
+    // The CRDs of the Gateway API are missing: the operator installs them.
     chart::install(&stage.plane, &["tunnel", "gateway"])?;
     for thing in [OPERATOR, GATEWAY] {
         stage.kubectl(&["get", "deployment,serviceaccount", thing, "-n", SYSTEM])?;
@@ -62,15 +62,15 @@ fn install(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-fn bounds(stage: &Stage) -> Result<()> {
-    for (account, of, verb, resource, namespace) in NEVER {
+fn check_bounds(stage: &Stage) -> Result<()> {
+    for (account, of, verb, resource, namespace) in FORBIDDEN_RIGHTS {
         let subject = format!("--as=system:serviceaccount:{of}:{account}");
         let mut args = vec!["auth", "can-i", verb, resource, &subject];
         match namespace {
             "" => args.push("--all-namespaces"),
             _ => args.extend(["-n", namespace]),
         }
-        // It ends with 1 for no.
+        // kubectl exits with 1 for no.
         ensure!(
             stage.kubectl(&args).is_err(),
             "{account} may {verb} {resource} in {namespace:?}"
@@ -79,16 +79,16 @@ fn bounds(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// The samples are what schemas and rules allow.
-fn samples(stage: &Stage) -> Result<()> {
+/// The samples pass schemas and rules.
+fn apply_samples(stage: &Stage) -> Result<()> {
     stage.kubectl(&["apply", "--dry-run=server", "-f", "deploy/tunnel/samples/"])?;
     Ok(())
 }
 
-fn classes(stage: &Stage) -> Result<()> {
+fn check_classes(stage: &Stage) -> Result<()> {
     let class = stage.kubectl(&["get", "gatewayclass,connectorclass", "aplomb", "-o", "name"])?;
     ensure!(class.lines().count() == 2, "{class}");
-    let shown = stage.kubectl(&["get", "connectors", "-n", HOME])?;
+    let shown = stage.kubectl(&["get", "connectors", "-n", TENANT])?;
     ensure!(shown.contains("True"), "{DOMAIN}: {shown}");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! An agent that dies without a word, and leases so long that no heartbeat comes.
+//! A killed agent, and leases so long that no heartbeat happens in the test.
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::Instant;
@@ -7,81 +7,81 @@ use crate::curl::Curl;
 use crate::fixtures::tunnel;
 use crate::origin::Origin;
 use crate::stage::Stage;
-use crate::{ALONE, HOME, Play, Tally};
+use crate::{CONNECTOR_ONLY, TENANT, Tally, TestRun};
 
 /// The lease of the agent that is killed.
-const LEASE: u64 = 6;
+const LEASE_SECONDS: u64 = 6;
 
-pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
-    tally.note(
-        "an agent killed is offline once its lease is over",
-        killed(play).await,
+pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally) {
+    tally.record(
+        "a killed agent is offline once its lease expires",
+        check_agent_kill(play).await,
     );
-    tally.note(
-        "a lease of 1,200 s holds nothing up",
-        unhurried(&play.stage).await,
+    tally.record(
+        "a lease of 1,200 s delays nothing",
+        check_slow_renewal(&play.stage).await,
     );
 }
 
-async fn killed(play: &Play) -> Result<()> {
+async fn check_agent_kill(play: &TestRun) -> Result<()> {
     let stage = &play.stage;
     let port = play.origin.port.to_string();
-    let mut agent = stage.agent(
-        HOME,
+    let mut agent = stage.start_agent(
+        TENANT,
         "mortal",
         &port,
-        &[ALONE, "--lease", &LEASE.to_string()],
+        &[CONNECTOR_ONLY, "--lease", &LEASE_SECONDS.to_string()],
     )?;
     let hostname = "mortal.example.com";
     stage.apply(&tunnel(
-        HOME,
+        TENANT,
         "mortality",
         hostname,
         "mortal",
         &play.endpoint(),
     ))?;
-    stage.wait(HOME, "hp/mortality", "condition=Ready")?;
-    let prober = stage.probe(HOME, "mortality", hostname)?;
-    prober.works_again(Instant::now()).await?;
-    prober.fault();
+    stage.wait_for(TENANT, "hp/mortality", "condition=Ready")?;
+    let prober = stage.start_prober(TENANT, "mortality", hostname)?;
+    prober.recovery_time(Instant::now()).await?;
+    prober.record_fault();
     let began = Instant::now();
     agent.kill()?;
-    let ready = prober.became(false, began).await?;
+    let ready = prober.wait_ready(false, began).await?;
     let online = ".status.conditions[?(@.type==\"Online\")].status";
     let offline = async || {
         stage
-            .value(HOME, "connector/mortal", online)
+            .read_field(TENANT, "connector/mortal", online)
             .is_ok_and(|is| is == "False")
     };
     stage
-        .eventually("the Connector is offline", offline)
+        .wait_until("the Connector is offline", offline)
         .await?;
     let took = began.elapsed();
     println!(
-        "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE} s, and 2 s are promised"
+        "        Ready fell after {ready:.1?}; offline after {took:.1?}, kubectl included; lease {LEASE_SECONDS} s, limit 2 s more"
     );
-    Curl::http(stage.listen(), hostname, "/")
-        .answer()?
-        .is(503, "ConnectorOffline")?;
-    let since = stage.value(HOME, "connector/mortal", ".status.offlineSince")?;
-    ensure!(!since.is_empty(), "offlineSince is not told");
+    Curl::http(stage.listen_address(), hostname, "/")
+        .send()?
+        .expect(503, "ConnectorOffline")?;
+    let since = stage.read_field(TENANT, "connector/mortal", ".status.offlineSince")?;
+    ensure!(!since.is_empty(), "offlineSince is not set");
     prober.finish()?;
-    stage.kubectl(&["delete", "-n", HOME, "hp/mortality", "connector/mortal"])?;
+    stage.kubectl(&["delete", "-n", TENANT, "hp/mortality", "connector/mortal"])?;
     Ok(())
 }
 
-/// The Lease is renewed every 400 s: whatever happens here happens without a heartbeat.
-async fn unhurried(stage: &Stage) -> Result<()> {
+/// The Lease is renewed every 400 s, so everything here happens without a heartbeat.
+async fn check_slow_renewal(stage: &Stage) -> Result<()> {
     let origin = Origin::start("unhurried")?;
-    let _agent = stage.agent(
-        HOME,
+    let _agent = stage.start_agent(
+        TENANT,
         "unhurried",
         &origin.port.to_string(),
-        &[ALONE, "--lease", "1200"],
+        &[CONNECTOR_ONLY, "--lease", "1200"],
     )?;
-    stage.wait(HOME, "connector/unhurried", "create")?;
-    stage.wait(HOME, "connector/unhurried", "condition=Online")?;
-    let renewed = || stage.value(HOME, "lease/unhurried", ".spec.renewTime");
+    stage.wait_for(TENANT, "connector/unhurried", "create")?;
+    stage.wait_for(TENANT, "connector/unhurried", "condition=Online")?;
+    let renewed = || stage.read_field(TENANT, "lease/unhurried", ".spec.renewTime");
     let before = renewed()?;
     let endpoint = format!("http://localhost:{}", origin.port);
     for round in 0..3 {
@@ -89,11 +89,11 @@ async fn unhurried(stage: &Stage) -> Result<()> {
             format!("unhurried-{round}"),
             format!("unhurried-{round}.example.com"),
         );
-        let prober = stage.probe(HOME, &name, &hostname)?;
+        let prober = stage.start_prober(TENANT, &name, &hostname)?;
         let began = Instant::now();
-        stage.apply(&tunnel(HOME, &name, &hostname, "unhurried", &endpoint))?;
-        let took = prober.works_again(began).await?;
-        prober.became(true, began).await?;
+        stage.apply(&tunnel(TENANT, &name, &hostname, "unhurried", &endpoint))?;
+        let took = prober.recovery_time(began).await?;
+        prober.wait_ready(true, began).await?;
         prober.finish()?;
         println!("        traffic {took:.2?} after kubectl began");
     }
@@ -101,7 +101,7 @@ async fn unhurried(stage: &Stage) -> Result<()> {
     let names: Vec<_> = (0..3)
         .map(|round| format!("hp/unhurried-{round}"))
         .collect();
-    let mut args = vec!["delete", "-n", HOME, "connector/unhurried"];
+    let mut args = vec!["delete", "-n", TENANT, "connector/unhurried"];
     args.extend(names.iter().map(String::as_str));
     stage.kubectl(&args).context("cleaning up")?;
     Ok(())

@@ -1,8 +1,8 @@
 //! Tunnels end to end: a real kube-apiserver with its audit log; operator, gateways and agents as processes
-//! with ServiceAccounts of their own; real iroh on loopback; driven with kubectl, curl and a stock
-//! WebSocket client as a person would.
+//! with their own ServiceAccounts; real iroh on loopback; driven with kubectl, curl and a stock
+//! WebSocket client.
 //!
-//! Needs the programs of `controlplane build`, so that it runs only when it is asked for by name:
+//! Needs the programs of `controlplane build`, so it runs only on request:
 //! `cargo test -p aplomb-cli --test tunnel_on_real [-- [--long] [ACT]...]`. Times are printed; limits that
 //! fail leave room for a busy machine.
 #![forbid(unsafe_code)]
@@ -12,31 +12,31 @@ mod authority;
 mod changes;
 #[path = "../common/chart.rs"]
 mod chart;
+mod cli_output;
 mod connect;
+mod connector_only;
 mod crashes;
 mod curl;
 mod fixtures;
 mod gateways;
-mod guards;
 #[path = "../common/helm.rs"]
 mod helm;
 mod idle;
 mod install;
+mod isolation;
 #[path = "../common/kubectl.rs"]
 mod kubectl;
 mod leases;
 mod listener;
-mod looks;
-mod many;
 mod origin;
 mod origins;
 mod peer;
-mod plain;
 mod prober;
 mod process;
 mod protocols;
 #[path = "../common/rights.rs"]
 mod rights;
+mod scale;
 mod stage;
 
 use std::process::ExitCode;
@@ -47,10 +47,10 @@ use origin::Origin;
 use process::Process;
 use stage::Stage;
 
-/// The namespace of most tests, the agent there, and what is behind it.
-pub(crate) const HOME: &str = "home";
+/// The namespace of most tests, with the agent and its origin.
+pub(crate) const TENANT: &str = "home";
 /// An agent without an HTTPProxy of its own.
-pub(crate) const ALONE: &str = "--connector-only";
+pub(crate) const CONNECTOR_ONLY: &str = "--connector-only";
 
 #[derive(Default)]
 pub(crate) struct Tally {
@@ -59,7 +59,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn note(&mut self, what: &str, outcome: Result<()>) {
+    pub(crate) fn record(&mut self, what: &str, outcome: Result<()>) {
         match outcome {
             Ok(()) => {
                 self.passed += 1;
@@ -73,14 +73,14 @@ impl Tally {
     }
 }
 
-/// What the acts share: a stage on which everything runs, and an agent with its origin.
-pub(crate) struct Play {
+/// The stage that all acts share, and an agent with its origin.
+pub(crate) struct TestRun {
     pub(crate) stage: Stage,
     pub(crate) origin: Origin,
     pub(crate) agent: Process,
 }
 
-impl Play {
+impl TestRun {
     /// http://localhost:PORT of the origin.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://localhost:{}", self.origin.port)
@@ -97,19 +97,19 @@ async fn main() -> Result<ExitCode> {
         .filter(|arg| !arg.starts_with('-'))
         .collect();
     let mut tally = Tally::default();
-    let mut stage = Stage::set().await?;
-    let play = match install::act(&mut stage, &mut tally).await {
+    let mut stage = Stage::set_up().await?;
+    let play = match install::run(&mut stage, &mut tally).await {
         Ok((origin, agent)) => {
-            let mut play = Play {
+            let mut play = TestRun {
                 stage,
                 origin,
                 agent,
             };
-            perform(&mut play, &mut tally, &acts, long).await;
+            run_acts(&mut play, &mut tally, &acts, long).await;
             play.stage
         }
         Err(error) => {
-            tally.note("the stage is set", Err(error));
+            tally.record("the stage is set", Err(error));
             stage
         }
     };
@@ -120,53 +120,56 @@ async fn main() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(tally.failed > 0)))
 }
 
-/// Every act, or those that were asked for.
-async fn perform(play: &mut Play, tally: &mut Tally, acts: &[&str], long: bool) {
+/// Every act, or the requested ones.
+async fn run_acts(play: &mut TestRun, tally: &mut Tally, acts: &[&str], long: bool) {
     let wanted = |act: &str| acts.is_empty() || acts.contains(&act);
     if wanted("connect") {
-        connect::act(play, tally).await;
+        connect::run(play, tally).await;
     }
     if wanted("looks") {
-        looks::act(play, tally).await;
+        cli_output::run(play, tally).await;
     }
     if wanted("protocols") {
-        protocols::act(play, tally).await;
+        protocols::run(play, tally, long).await;
     }
     if wanted("origins") {
-        origins::act(play, tally).await;
+        origins::run(play, tally).await;
     }
     if wanted("listener") {
-        listener::act(play, tally).await;
+        listener::run(play, tally).await;
     }
     if wanted("changes") {
-        changes::act(play, tally).await;
+        changes::run(play, tally).await;
     }
     if wanted("guards") {
-        guards::act(play, tally).await;
+        isolation::run(play, tally).await;
     }
     if wanted("plain") {
-        plain::act(play, tally).await;
+        connector_only::run(play, tally).await;
     }
     if wanted("leases") {
-        leases::act(play, tally).await;
+        leases::run(play, tally).await;
     }
     if wanted("many") {
-        many::act(play, tally).await;
+        scale::run(play, tally).await;
     }
     if wanted("crashes") {
-        crashes::act(play, tally).await;
+        crashes::run(play, tally).await;
     }
     if wanted("gateways") {
-        gateways::act(play, tally).await;
+        gateways::run(play, tally).await;
     }
     if long && wanted("idle") {
-        idle::act(play, tally).await;
+        idle::run(play, tally).await;
     }
-    tally.note(
+    tally.record(
         "nothing was forbidden, nothing conflicted",
-        audit::clean(&play.stage),
+        audit::check_no_conflicts(&play.stage),
     );
     if acts.is_empty() {
-        tally.note("no right is missing or unused", audit::settle(&play.stage));
+        tally.record(
+            "no right is missing or unused",
+            audit::check_rights(&play.stage),
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! The local services that tunnels lead to: hyper servers on a thread of their own. What they do is
-//! said by the path, and nothing here knows of tunnels. (The WebSocket server is interop/python/websocket.py.)
+//! The local services behind tunnels: hyper servers on a thread of their own. The path of a request
+//! selects the response. (The WebSocket server is interop/python/websocket.py.)
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener};
@@ -30,26 +30,26 @@ pub(crate) struct Origin {
     stop: Option<tokio::sync::oneshot::Sender<()>>,
 }
 
-/// Where answers wait until the test lets them go on, however slow the machine is.
+/// Responses wait here until the test releases them, however slow the machine is.
 struct Held {
     waiting: AtomicUsize,
     gate: Semaphore,
 }
 
 impl Held {
-    async fn pass(&self) {
-        let _waits = Waits::begin(&self.waiting);
+    async fn wait(&self) {
+        let _waits = Waits::new(&self.waiting);
         if let Ok(passed) = self.gate.acquire().await {
             passed.forget();
         }
     }
 }
 
-/// Counted as long as it is there: a client that goes away waits no longer.
+/// Counts a waiting response; dropped when its client disconnects.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
+    fn new(count: &'a AtomicUsize) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
     }
@@ -62,18 +62,18 @@ impl Drop for Waits<'_> {
 }
 
 impl Origin {
-    /// Serves plain HTTP on a free port. `name` is in each of its answers.
+    /// Serves plain HTTP on a free port. `name` is in each response.
     pub(crate) fn start(name: &'static str) -> Result<Self> {
         Self::serve("127.0.0.1:0".parse()?, name, None)
     }
 
-    /// The same on a given port: a service that was gone is back.
-    pub(crate) fn again(port: u16, name: &'static str) -> Result<Self> {
+    /// The same on a given port, to restart a stopped service.
+    pub(crate) fn restart(port: u16, name: &'static str) -> Result<Self> {
         Self::serve(SocketAddr::from(([127, 0, 0, 1], port)), name, None)
     }
 
     /// Serves https.
-    pub(crate) fn tls(name: &'static str, config: Arc<ServerConfig>) -> Result<Self> {
+    pub(crate) fn start_tls(name: &'static str, config: Arc<ServerConfig>) -> Result<Self> {
         Self::serve("127.0.0.1:0".parse()?, name, Some(config.into()))
     }
 
@@ -108,17 +108,17 @@ impl Origin {
         })
     }
 
-    /// How many answers wait to be let go on.
-    pub(crate) fn held(&self) -> usize {
+    /// How many responses wait for their release.
+    pub(crate) fn waiting_requests(&self) -> usize {
         self.held.waiting.load(Ordering::SeqCst)
     }
 
-    /// Lets so many of them go on.
+    /// Releases this many of them.
     pub(crate) fn release(&self, count: usize) {
         self.held.gate.add_permits(count);
     }
 
-    /// Is gone, with every connection.
+    /// Stops, and closes every connection.
     pub(crate) fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _gone = stop.send(());
@@ -132,7 +132,7 @@ impl Drop for Origin {
     }
 }
 
-/// What every connection is answered by.
+/// The service of every connection.
 #[derive(Clone)]
 struct Service {
     name: &'static str,
@@ -153,10 +153,10 @@ async fn accept(
         let (tls, service) = (tls.clone(), service.clone());
         connections.spawn(async move {
             match tls {
-                None => talk(socket, service).await,
+                None => serve_connection(socket, service).await,
                 Some(tls) => {
                     if let Ok(socket) = tls.accept(socket).await {
-                        talk(socket, service).await;
+                        serve_connection(socket, service).await;
                     }
                 }
             }
@@ -164,65 +164,67 @@ async fn accept(
     }
 }
 
-async fn talk<S>(socket: S, service: Service)
+async fn serve_connection<S>(socket: S, service: Service)
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
         let service = service.clone();
-        async move { Ok::<_, Infallible>(answer(request, &service).await) }
+        async move { Ok::<_, Infallible>(handle(request, &service).await) }
     });
     let builder = auto::Builder::new(TokioExecutor::new());
-    // A client that goes away is no concern of a test service.
+    // A client may disconnect at any time.
     let _ended = builder
         .serve_connection_with_upgrades(TokioIo::new(socket), service)
         .await;
 }
 
-async fn answer(request: Request<Incoming>, service: &Service) -> Response<Body> {
+async fn handle(request: Request<Incoming>, service: &Service) -> Response<Body> {
     let (name, held) = (service.name, &service.held);
     let path = request.uri().path().to_owned();
     let mut parts = path.trim_start_matches('/').split('/');
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u64>().ok());
     match (parts.next().unwrap_or_default(), number(parts.next())) {
-        ("headers", _) => headers(&request, name),
+        ("headers", _) => headers_response(&request, name),
         ("status", Some(code)) => {
-            let mut response = text(format!("{name} says {code}"));
+            let mut response = text_response(format!("{name} says {code}"));
             let code = u16::try_from(code).unwrap_or(500);
             *response.status_mut() = StatusCode::from_u16(code).unwrap_or_default();
             response
         }
-        ("bytes", Some(count)) => streamed(zeros(count), "application/octet-stream"),
-        ("upload", _) => count(request).await,
-        ("events", Some(count)) => streamed(events(count, held), "text/event-stream"),
+        ("bytes", Some(count)) => stream_response(zero_stream(count), "application/octet-stream"),
+        ("upload", _) => count_body(request).await,
+        ("events", Some(count)) => stream_response(event_stream(count, held), "text/event-stream"),
         ("held", None) => {
-            held.pass().await;
-            text(format!("{name} at last"))
+            held.wait().await;
+            text_response(format!("{name} at last"))
         }
         ("held", Some(count)) => {
-            let half = zeros(count / 2);
-            let all = half.chain(awaited(held)).chain(zeros(count / 2 - 1));
-            streamed(all, "application/octet-stream")
+            let half = zero_stream(count / 2);
+            let all = half
+                .chain(held_stream(held))
+                .chain(zero_stream(count / 2 - 1));
+            stream_response(all, "application/octet-stream")
         }
-        ("trailers", _) => trailers(),
-        _ => text(format!("{name}\n")),
+        ("trailers", _) => trailers_response(),
+        _ => text_response(format!("{name}\n")),
     }
 }
 
-fn text(text: String) -> Response<Body> {
+fn text_response(text: String) -> Response<Body> {
     Response::new(Full::new(Bytes::from(text)).boxed())
 }
 
-/// Each header of the request, a line each, and what it asked for.
-fn headers(request: &Request<Incoming>, name: &str) -> Response<Body> {
+/// Each header of the request on a line, and the requested path.
+fn headers_response(request: &Request<Incoming>, name: &str) -> Response<Body> {
     let mut lines = format!("{name}\n{} {}\n", request.method(), request.uri());
     for (name, value) in request.headers() {
         lines.push_str(&format!("{name}: {}\n", value.to_str().unwrap_or("?")));
     }
-    text(lines)
+    text_response(lines)
 }
 
-fn streamed(
+fn stream_response(
     stream: impl Stream<Item = Bytes> + Send + Sync + 'static,
     kind: &'static str,
 ) -> Response<Body> {
@@ -233,7 +235,7 @@ fn streamed(
     response
 }
 
-fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
+fn zero_stream(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     static CHUNK: [u8; 64 * 1024] = [0; 64 * 1024];
     stream::unfold(count, |left| async move {
         let now = usize::try_from(left)
@@ -244,42 +246,42 @@ fn zeros(count: u64) -> impl Stream<Item = Bytes> + Send + Sync {
     })
 }
 
-/// One byte that waits to be let go on.
-fn awaited(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+/// One byte that waits for its release.
+fn held_stream(held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::once(async move {
-        held.pass().await;
+        held.wait().await;
         Bytes::from_static(&[0])
     })
 }
 
-/// Events, each of which but the first waits to be let go on.
-fn events(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
+/// Events; each but the first waits for its release.
+fn event_stream(count: u64, held: &Arc<Held>) -> impl Stream<Item = Bytes> + Send + Sync + use<> {
     let held = Arc::clone(held);
     stream::unfold(0, move |at| {
         let held = Arc::clone(&held);
         async move {
             if at > 0 && at < count {
-                held.pass().await;
+                held.wait().await;
             }
             (at < count).then(|| (Bytes::from(format!("data: {at}\n\n")), at + 1))
         }
     })
 }
 
-async fn count(request: Request<Incoming>) -> Response<Body> {
+async fn count_body(request: Request<Incoming>) -> Response<Body> {
     let mut body = request.into_body();
     let mut total = 0;
     while let Some(frame) = body.frame().await {
         match frame {
             Ok(frame) => total += frame.data_ref().map_or(0, Bytes::len),
-            Err(error) => return text(format!("broke off after {total}: {error}\n")),
+            Err(error) => return text_response(format!("broke off after {total}: {error}\n")),
         }
     }
-    text(format!("{total} bytes\n"))
+    text_response(format!("{total} bytes\n"))
 }
 
-fn trailers() -> Response<Body> {
+fn trailers_response() -> Response<Body> {
     let mut trailers = http::HeaderMap::new();
     trailers.insert(
         "x-checksum",

@@ -1,35 +1,39 @@
-//! An iroh peer that knows an agent's public key and addresses, and is no gateway of its class.
+//! An iroh peer that has an agent's public key and addresses, but is not a gateway of its class.
 
 use anyhow::{Context, Result, bail, ensure};
 use aplomb_api::tunnel::{Connector, PublicKey};
-use aplomb_api::wire::{ALPN, ConnectorId, StreamRequest, UNLISTED, encode};
+use aplomb_api::wire::{ALPN, CLOSE_NOT_ALLOWED, ConnectorId, StreamRequest, encode};
 use iroh::endpoint::{Connection, ConnectionError, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, TransportAddr};
 use kube::Api;
 use tokio::time::timeout;
 
-use crate::HOME;
-use crate::stage::{PATIENCE, Stage};
+use crate::TENANT;
+use crate::stage::{Stage, TIMEOUT};
 
-pub(crate) async fn unlisted(stage: &Stage) -> Result<()> {
-    let api: Api<Connector> = Api::namespaced(stage.client().await?, HOME);
-    let status = api.get(HOME).await?.status.context("it has a status")?;
+pub(crate) async fn check_unlisted_peer(stage: &Stage) -> Result<()> {
+    let api: Api<Connector> = Api::namespaced(stage.client().await?, TENANT);
+    let status = api
+        .get(TENANT)
+        .await?
+        .status
+        .context("the Connector has no status")?;
     let key = status
         .connection_details
-        .context("it is registered")?
+        .context("the Connector is not registered")?
         .public_key;
     let endpoint = Endpoint::builder(presets::Minimal)
         .relay_mode(RelayMode::Disabled)
         .bind()
         .await?;
-    let tried = attempt(&endpoint, &key).await;
+    let tried = connect(&endpoint, &key).await;
     endpoint.close().await;
     println!("        {}", tried?);
     Ok(())
 }
 
-/// What it was told, if it got nothing.
-async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
+/// How it was rejected, if it got nothing.
+async fn connect(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
     let addresses = key
         .addresses
         .iter()
@@ -40,24 +44,26 @@ async fn attempt(endpoint: &Endpoint, key: &PublicKey) -> Result<String> {
         .into_iter()
         .map(|address| TransportAddr::Ip(address.into()));
     let address = EndpointAddr::from_parts(key.id.parse()?, addresses);
-    let connection = match timeout(PATIENCE, endpoint.connect(address, ALPN)).await? {
+    let connection = match timeout(TIMEOUT, endpoint.connect(address, ALPN)).await? {
         Ok(connection) => connection,
-        Err(error) => return Ok(format!("refused at the handshake: {error}")),
+        Err(error) => return Ok(format!("rejected at the handshake: {error}")),
     };
-    let sent = ask(&connection).await;
+    let sent = send_request(&connection).await;
     if let Ok(answer) = sent {
         ensure!(answer.is_empty(), "it got {} bytes", answer.len());
     }
-    match timeout(PATIENCE, connection.closed()).await? {
-        ConnectionError::ApplicationClosed(closed) if closed.error_code == UNLISTED.into() => {
+    match timeout(TIMEOUT, connection.closed()).await? {
+        ConnectionError::ApplicationClosed(closed)
+            if closed.error_code == CLOSE_NOT_ALLOWED.into() =>
+        {
             Ok("closed as unlisted, before any stream".to_owned())
         }
         other => bail!("it ended with {other:?}"),
     }
 }
 
-/// Asks for the origin as a gateway would.
-async fn ask(connection: &Connection) -> Result<Vec<u8>> {
+/// Sends a request to the origin as a gateway would.
+async fn send_request(connection: &Connection) -> Result<Vec<u8>> {
     let (mut send, mut recv) = connection.open_bi().await?;
     let dial = StreamRequest::Dial {
         connector: ConnectorId::default(),
@@ -67,5 +73,5 @@ async fn ask(connection: &Connection) -> Result<Vec<u8>> {
     };
     send.write_all(&encode(&dial)?).await?;
     send.finish()?;
-    Ok(timeout(PATIENCE, recv.read_to_end(1024)).await??)
+    Ok(timeout(TIMEOUT, recv.read_to_end(1024)).await??)
 }

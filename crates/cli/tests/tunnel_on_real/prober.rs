@@ -1,5 +1,5 @@
-//! Fifty requests a second beside a test, and a watch of Ready: whether the one was ever true while the
-//! other failed.
+//! Fifty requests per second during a test, and a watch of Ready: was it ever True while requests
+//! failed?
 
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -14,15 +14,15 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-use crate::stage::PATIENCE;
+use crate::stage::TIMEOUT;
 
-const EVERY: Duration = Duration::from_millis(20);
-/// How long an answer is waited for: one that comes late on a busy machine was not dropped.
-const ANSWER: Duration = Duration::from_secs(10);
-/// The interval of proofs that tunnels of these tests have.
-const PROOF: Duration = Duration::from_secs(4);
-/// How many of them a slow machine is given before it is a failure. Virtual time holds tunnels to one.
-const GIVEN: u32 = 3;
+const REQUEST_INTERVAL: Duration = Duration::from_millis(20);
+/// Time limit of a response: a late one on a busy machine was not dropped.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The interval of proofs in these tests.
+const MAX_PROOF_DELAY: Duration = Duration::from_secs(4);
+/// How many intervals a slow machine gets before it is a failure. In virtual time it is one.
+const ALLOWED_FAILURES: u32 = 3;
 
 #[derive(Clone, Debug)]
 struct Request {
@@ -34,18 +34,18 @@ struct Request {
 #[derive(Default)]
 struct Seen {
     requests: Vec<Request>,
-    /// When Ready was seen to become what.
+    /// Changes of Ready, with their time.
     ready: Vec<(Instant, bool)>,
     faults: Vec<Instant>,
 }
 
-/// What a prober looks at.
+/// The target of a prober.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) hostname: String,
-    /// Public listeners, asked in turn.
+    /// Public listeners, used in turn.
     pub(crate) listeners: Vec<String>,
 }
 
@@ -56,15 +56,15 @@ pub(crate) struct Prober {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What it has seen.
+/// The result.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct ProbeReport {
     pub(crate) requests: usize,
     pub(crate) failures: usize,
-    /// How many failed while Ready was true, later than one interval of proofs after a fault.
+    /// How many requests failed while Ready was True, later than one interval of proofs after a fault.
     overlap: usize,
-    /// Those of them that no slow machine excuses.
-    wrong: Vec<String>,
+    /// Those that even a slow machine does not excuse.
+    errors: Vec<String>,
 }
 
 impl Prober {
@@ -80,7 +80,7 @@ impl Prober {
                 tokio::select! { biased;
                     _ = stopped => {}
                     () = probe(&at, &to) => {}
-                    ended = watch(&config, &at, &to) => eprintln!("the watch of {} ended: {ended:?}", at.name),
+                    ended = watch_ready(&config, &at, &to) => eprintln!("the watch of {} ended: {ended:?}", at.name),
                 }
             });
         });
@@ -92,32 +92,32 @@ impl Prober {
         })
     }
 
-    /// Something was broken on purpose just now.
-    pub(crate) fn fault(&self) {
+    /// Records that the test broke something now.
+    pub(crate) fn record_fault(&self) {
         self.lock().faults.push(Instant::now());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nobody panics while holding it")
+        self.seen.lock().expect("no panic while holding the lock")
     }
 
-    /// Waits until requests that began after `since` succeed, ten in a row; when the first of them was answered.
-    pub(crate) async fn works_again(&self, since: Instant) -> Result<Duration> {
-        let end = Instant::now() + PATIENCE;
+    /// Waits until ten requests in a row succeed that began after `since`; returns when the first one was answered.
+    pub(crate) async fn recovery_time(&self, since: Instant) -> Result<Duration> {
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
-            if let Some(first) = self.first_of_ten(since) {
+            if let Some(first) = self.first_of_ten_successes(since) {
                 return Ok(first.saturating_duration_since(since));
             }
-            sleep(EVERY).await;
+            sleep(REQUEST_INTERVAL).await;
         }
         anyhow::bail!(
-            "{} carries no traffic within {PATIENCE:?}: {}",
+            "{} carries no traffic within {TIMEOUT:?}: {}",
             self.target.name,
-            self.last()
+            self.last_request()
         )
     }
 
-    fn first_of_ten(&self, since: Instant) -> Option<Instant> {
+    fn first_of_ten_successes(&self, since: Instant) -> Option<Instant> {
         let seen = self.lock();
         let mut later: Vec<_> = seen.requests.iter().filter(|r| r.began >= since).collect();
         later.sort_by_key(|request| request.began);
@@ -130,15 +130,15 @@ impl Prober {
         answered.min().filter(|_| good >= 10)
     }
 
-    fn last(&self) -> String {
+    fn last_request(&self) -> String {
         let seen = self.lock();
         let failure = seen.requests.iter().rev().find_map(|r| r.failure.clone());
         failure.unwrap_or_default()
     }
 
-    /// When Ready was first seen to be `ready` after `since`.
-    pub(crate) async fn became(&self, ready: bool, since: Instant) -> Result<Duration> {
-        let end = Instant::now() + PATIENCE;
+    /// When Ready first became `ready` after `since`.
+    pub(crate) async fn wait_ready(&self, ready: bool, since: Instant) -> Result<Duration> {
+        let end = Instant::now() + TIMEOUT;
         loop {
             let found = {
                 let seen = self.lock();
@@ -150,37 +150,37 @@ impl Prober {
             }
             ensure!(
                 Instant::now() < end,
-                "{}: Ready is not {ready} within {PATIENCE:?}",
+                "{}: Ready is not {ready} within {TIMEOUT:?}",
                 self.target.name
             );
-            sleep(EVERY).await;
+            sleep(REQUEST_INTERVAL).await;
         }
     }
 
-    /// Ends it, prints what it saw, and fails if Ready was true while requests failed.
-    pub(crate) fn finish(mut self) -> Result<Verdict> {
+    /// Stops it, prints the result, and fails if Ready was True while requests failed.
+    pub(crate) fn finish(mut self) -> Result<ProbeReport> {
         if let Some(stop) = self.stop.take() {
             let _ended = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
             let _ended = thread.join();
         }
-        let verdict = judge(&self.lock());
+        let verdict = evaluate(&self.lock());
         println!(
             "        prober of {}: {} requests, {} failed, {} of them while Ready was True beyond one proof interval after a fault",
             self.target.name, verdict.requests, verdict.failures, verdict.overlap
         );
-        let first: Vec<_> = verdict.wrong.iter().take(5).collect();
+        let first: Vec<_> = verdict.errors.iter().take(5).collect();
         ensure!(
-            verdict.wrong.is_empty(),
+            verdict.errors.is_empty(),
             "Ready was True while requests failed: {first:?}"
         );
         Ok(verdict)
     }
 }
 
-/// A failed request counts if Ready was True from its begin to its end, and no fault excuses it.
-fn judge(seen: &Seen) -> Verdict {
+/// A failed request counts if Ready was True from its start to its end, and no fault excuses it.
+fn evaluate(seen: &Seen) -> ProbeReport {
     let failed: Vec<_> = seen
         .requests
         .iter()
@@ -208,11 +208,11 @@ fn judge(seen: &Seen) -> Verdict {
             request.failure.as_deref().unwrap_or_default()
         )
     };
-    Verdict {
+    ProbeReport {
         requests: seen.requests.len(),
         failures: failed.len(),
-        overlap: overlap(PROOF).count(),
-        wrong: overlap(GIVEN * PROOF)
+        overlap: overlap(MAX_PROOF_DELAY).count(),
+        errors: overlap(ALLOWED_FAILURES * MAX_PROOF_DELAY)
             .map(|request| told(&request))
             .collect(),
     }
@@ -222,15 +222,15 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
     let client = reqwest::Client::builder()
         .no_proxy()
         .build()
-        .expect("a client can be made");
-    let mut ticks = interval(EVERY);
+        .expect("a client can be built");
+    let mut ticks = interval(REQUEST_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut running = JoinSet::new();
     let mut turn = 0;
     loop {
         tokio::select! { biased;
             Some(Ok(request)) = running.join_next() => {
-                seen.lock().expect("nobody panics while holding it").requests.push(request);
+                seen.lock().expect("no panic while holding the lock").requests.push(request);
             }
             _ = ticks.tick() => {
                 turn += 1;
@@ -238,15 +238,15 @@ async fn probe(target: &Target, seen: &Mutex<Seen>) {
                 let request = client
                     .get(format!("http://{listener}/"))
                     .header("host", &target.hostname);
-                running.spawn(one(request));
+                running.spawn(send_request(request));
             }
         }
     }
 }
 
-async fn one(request: reqwest::RequestBuilder) -> Request {
+async fn send_request(request: reqwest::RequestBuilder) -> Request {
     let began = Instant::now();
-    let answered = timeout(ANSWER, async {
+    let answered = timeout(REQUEST_TIMEOUT, async {
         let response = request.send().await?;
         let (status, headers) = (response.status(), response.headers().clone());
         response.bytes().await?;
@@ -256,7 +256,7 @@ async fn one(request: reqwest::RequestBuilder) -> Request {
         Ok(Ok((status, _))) if status == 200 => None,
         Ok(Ok((status, headers))) => Some(format!("{status} {:?}", headers.get("x-aplomb-reason"))),
         Ok(Err(error)) => Some(format!("{error:?}")),
-        Err(_) => Some("no answer".to_owned()),
+        Err(_) => Some("no response".to_owned()),
     };
     Request {
         began,
@@ -265,7 +265,11 @@ async fn one(request: reqwest::RequestBuilder) -> Request {
     }
 }
 
-async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>) -> Result<()> {
+async fn watch_ready(
+    kubeconfig: &std::path::Path,
+    target: &Target,
+    seen: &Mutex<Seen>,
+) -> Result<()> {
     let config = kube::config::Kubeconfig::read_from(kubeconfig)?;
     let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await?;
     let api: Api<HttpProxy> = Api::namespaced(Client::try_from(config)?, &target.namespace);
@@ -277,7 +281,7 @@ async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>
             Ok(Event::Delete(_)) => false,
             _ => continue,
         };
-        let mut seen = seen.lock().expect("nobody panics while holding it");
+        let mut seen = seen.lock().expect("no panic while holding the lock");
         if seen.ready.last().map(|(_, was)| *was) != Some(ready) {
             seen.ready.push((Instant::now(), ready));
         }
@@ -285,7 +289,7 @@ async fn watch(kubeconfig: &std::path::Path, target: &Target, seen: &Mutex<Seen>
     Ok(())
 }
 
-/// Ready, as it is now.
+/// Whether Ready is True.
 pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let generation = proxy.metadata.generation;
     let status = proxy.status.as_ref();

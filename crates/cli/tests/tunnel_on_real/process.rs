@@ -1,4 +1,4 @@
-//! `aplomb` processes beside the test, with their output in files. Dropping one ends it.
+//! `aplomb` processes of the test, with their output in files. Killed on drop.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts `aplomb` with `args`; what it prints goes to files in `dir`.
+    /// Starts `aplomb` with `args`; its output goes to files in `dir`.
     pub(crate) fn aplomb(dir: &Path, name: &str, args: &[String]) -> Result<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_aplomb"));
         Self::start(dir, name, command.args(args))
     }
 
-    /// The same where `/etc/hosts` is another file, so that names lead where a test wants them to.
+    /// The same with another `/etc/hosts`, so that names lead where the test needs them.
     pub(crate) fn with_hosts(
         dir: &Path,
         name: &str,
@@ -55,17 +55,17 @@ impl Process {
         })
     }
 
-    /// What it has logged, over all of its lives.
+    /// Its log, including earlier runs.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// What it has printed.
-    pub(crate) fn printed(&self) -> String {
+    /// Its standard output.
+    pub(crate) fn stdout_text(&self) -> String {
         fs::read_to_string(&self.out).unwrap_or_default()
     }
 
-    /// Asks it to end with this signal.
+    /// Sends this signal.
     pub(crate) fn signal(&self, signal: &str) -> Result<()> {
         let id = self.child.id().to_string();
         let status = Command::new("kill").args([signal, &id]).status()?;
@@ -73,27 +73,27 @@ impl Process {
         Ok(())
     }
 
-    /// Asks it to end, and waits until it has.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) fn terminate(&mut self) -> Result<()> {
         self.signal("-TERM")?;
-        self.ended()
+        self.wait_exit()
     }
 
-    /// Waits until one that was asked to end has.
-    pub(crate) fn ended(&mut self) -> Result<()> {
+    /// Waits for the exit of a process that got a signal.
+    pub(crate) fn wait_exit(&mut self) -> Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "{} ended with {status}", self.name);
         Ok(())
     }
 
-    /// Ends it without asking.
+    /// Kills it.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Forgets the most memory it ever held, so that [`Process::peak`] tells of what comes.
+    /// Resets the peak of its memory, so that [`Process::peak`] measures from now on.
     pub(crate) fn reset_peak(&self) -> Result<()> {
         Ok(fs::write(
             format!("/proc/{}/clear_refs", self.child.id()),
@@ -101,8 +101,8 @@ impl Process {
         )?)
     }
 
-    /// The most memory it held since, in MiB.
-    pub(crate) fn peak(&self) -> Result<u64> {
+    /// The peak of its memory since then, in MiB.
+    pub(crate) fn peak_memory(&self) -> Result<u64> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = line.and_then(|line| line.split_whitespace().next());

@@ -1,4 +1,4 @@
-//! HTTP/1.1, HTTP/2, WebSocket, events, large bodies: all by stock programs.
+//! HTTP/1.1, HTTP/2, WebSocket, events and large bodies, with stock programs.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,34 +9,45 @@ use tokio::time::Instant;
 
 use crate::curl::Curl;
 use crate::fixtures::tunnel;
-use crate::{ALONE, HOME, Play, Tally};
+use crate::{CONNECTOR_ONLY, TENANT, Tally, TestRun};
 
 const HOST: &str = "app.example.com";
-const GIB: u64 = 1 << 30;
+/// How large a body is, and how much more memory it may take. That a whole GiB takes no more is shown by the long run.
+const BODY: u64 = 64 << 20;
+const LONG_BODY: u64 = 1 << 30;
+const MORE_MIB: u64 = 48;
 
-pub(crate) async fn act(play: &mut Play, tally: &mut Tally) {
-    tally.note("a tunnel for the protocols", set(play));
-    tally.note("HTTP/1.1 and HTTP/2", versions(play));
-    tally.note("headers, status and trailers pass", heads(play));
-    tally.note("server-sent events come as they are sent", events(play));
-    tally.note("WebSocket by a stock client", websocket(play));
-    tally.note("1 GiB up and down in constant memory", large(play));
-    let _gone = play.stage.kubectl(&["delete", "hp", "-n", HOME, "app"]);
+pub(crate) async fn run(play: &mut TestRun, tally: &mut Tally, long: bool) {
+    let size = if long { LONG_BODY } else { BODY };
+    tally.record("a tunnel for the protocols", set_up(play));
+    tally.record("HTTP/1.1 and HTTP/2", check_http_versions(play));
+    tally.record("headers, status and trailers pass", check_headers(play));
+    tally.record(
+        "server-sent events arrive at once",
+        check_event_stream(play),
+    );
+    tally.record("WebSocket by a stock client", check_websocket(play));
+    tally.record(
+        "a large body up and down in constant memory",
+        check_large_bodies(play, size),
+    );
+    let _gone = play.stage.kubectl(&["delete", "hp", "-n", TENANT, "app"]);
 }
 
-fn set(play: &Play) -> Result<()> {
+fn set_up(play: &TestRun) -> Result<()> {
     play.stage
-        .apply(&tunnel(HOME, "app", HOST, HOME, &play.endpoint()))?;
-    play.stage.wait(HOME, "httpproxy/app", "condition=Ready")
+        .apply(&tunnel(TENANT, "app", HOST, TENANT, &play.endpoint()))?;
+    play.stage
+        .wait_for(TENANT, "httpproxy/app", "condition=Ready")
 }
 
-fn curl(play: &Play, path: &str) -> Curl {
-    Curl::http(play.stage.listen(), HOST, path)
+fn curl(play: &TestRun, path: &str) -> Curl {
+    Curl::http(play.stage.listen_address(), HOST, path)
 }
 
-fn versions(play: &Play) -> Result<()> {
+fn check_http_versions(play: &TestRun) -> Result<()> {
     for (flag, version) in [("--http1.1", "1.1"), ("--http2-prior-knowledge", "2")] {
-        let answer = curl(play, "/headers").with(&[flag]).answer()?;
+        let answer = curl(play, "/headers").with_args(&[flag]).send()?;
         ensure!(
             answer.status == 200 && answer.version == version,
             "{answer:?}"
@@ -47,27 +58,29 @@ fn versions(play: &Play) -> Result<()> {
     Ok(())
 }
 
-fn heads(play: &Play) -> Result<()> {
+fn check_headers(play: &TestRun) -> Result<()> {
     let head = ["-H", "X-Of-Mine: a value", "-X", "DELETE"];
-    let body = curl(play, "/headers/a%20b?q=1").with(&head).body()?;
+    let body = curl(play, "/headers/a%20b?q=1")
+        .with_args(&head)
+        .fetch_body()?;
     ensure!(body.contains("x-of-mine: a value"), "{body}");
     ensure!(body.contains("DELETE /headers/a%20b?q=1"), "{body}");
     ensure!(
         body.contains("x-forwarded-"),
-        "who asked is not told: {body}"
+        "the client's address is missing: {body}"
     );
     for code in [201, 301, 404, 500, 503] {
-        let answer = curl(play, &format!("/status/{code}")).answer()?;
+        let answer = curl(play, &format!("/status/{code}")).send()?;
         ensure!(answer.status == code, "{answer:?}");
         let ours = answer.header("x-aplomb-reason");
         ensure!(
             ours.is_empty(),
-            "the origin said it, not the gateway: {answer:?}"
+            "the response must be the origin's: {answer:?}"
         );
     }
     for flag in ["--http1.1", "--http2-prior-knowledge"] {
-        // Among the headers it has received, -D shows those that came last.
-        let asked = curl(play, "/trailers").with(&[flag, "-H", "TE: trailers", "-D", "-"]);
+        // -D prints the headers with trailers, the last received ones at the end.
+        let asked = curl(play, "/trailers").with_args(&[flag, "-H", "TE: trailers", "-D", "-"]);
         let told = asked.command().output()?;
         let told = String::from_utf8_lossy(&told.stdout).to_lowercase();
         ensure!(told.contains("x-checksum: of-the-body"), "{flag}: {told}");
@@ -75,10 +88,10 @@ fn heads(play: &Play) -> Result<()> {
     Ok(())
 }
 
-fn events(play: &Play) -> Result<()> {
-    // The next one is sent when the one before is here; one that is kept back ends this after a minute.
+fn check_event_stream(play: &TestRun) -> Result<()> {
+    // Each event is sent after the previous one has arrived; a delayed one ends this after a minute.
     let mut child = curl(play, "/events/6")
-        .with(&["-N", "--max-time", "60"])
+        .with_args(&["-N", "--max-time", "60"])
         .command()
         .stdout(Stdio::piped())
         .spawn()?;
@@ -98,7 +111,7 @@ fn events(play: &Play) -> Result<()> {
     Ok(())
 }
 
-/// A child that is ended with the test.
+/// A child process that ends with the test.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -117,23 +130,30 @@ fn python(args: &[&str]) -> Command {
     command
 }
 
-fn websocket(play: &Play) -> Result<()> {
+fn check_websocket(play: &TestRun) -> Result<()> {
     let mut server = Ended(python(&["serve"]).stdout(Stdio::piped()).spawn()?);
     let mut port = String::new();
     BufReader::new(server.0.stdout.take().context("a pipe")?).read_line(&mut port)?;
     let port = port.trim();
-    let _agent = play.stage.agent(HOME, "socket", port, &[ALONE])?;
+    let _agent = play
+        .stage
+        .start_agent(TENANT, "socket", port, &[CONNECTOR_ONLY])?;
     let endpoint = format!("http://localhost:{port}");
     play.stage.apply(&tunnel(
-        HOME,
+        TENANT,
         "sockets",
         "ws.example.com",
         "socket",
         &endpoint,
     ))?;
     play.stage
-        .wait(HOME, "httpproxy/sockets", "condition=Ready")?;
-    let output = python(&["check", "ws://ws.example.com/chat", play.stage.listen()]).output()?;
+        .wait_for(TENANT, "httpproxy/sockets", "condition=Ready")?;
+    let output = python(&[
+        "check",
+        "ws://ws.example.com/chat",
+        play.stage.listen_address(),
+    ])
+    .output()?;
     ensure!(
         output.status.success(),
         "{}",
@@ -141,31 +161,35 @@ fn websocket(play: &Play) -> Result<()> {
     );
     print!("        {}", String::from_utf8_lossy(&output.stdout));
     play.stage
-        .kubectl(&["delete", "-n", HOME, "hp/sockets", "connector/socket"])?;
+        .kubectl(&["delete", "-n", TENANT, "hp/sockets", "connector/socket"])?;
     Ok(())
 }
 
-fn large(play: &Play) -> Result<()> {
+fn check_large_bodies(play: &TestRun, size: u64) -> Result<()> {
     let gateway = &play.stage.gateways[0].process;
     for (what, way) in [
-        ("down", download as fn(&Play) -> Result<()>),
-        ("up", upload),
+        ("down", check_download as fn(&TestRun, u64) -> Result<()>),
+        ("up", check_upload),
     ] {
         for process in [gateway, &play.agent] {
             process.reset_peak()?;
         }
-        let before = [gateway.peak()?, play.agent.peak()?];
+        let before = [gateway.peak_memory()?, play.agent.peak_memory()?];
         let began = Instant::now();
-        way(play)?;
+        way(play, size)?;
         let seconds = began.elapsed().as_secs_f64();
-        let after = [gateway.peak()?, play.agent.peak()?];
+        let after = [gateway.peak_memory()?, play.agent.peak_memory()?];
         println!(
-            "        1 GiB {what} in {seconds:.1} s; peak MiB of the gateway {} -> {}, of the agent {} -> {}",
-            before[0], after[0], before[1], after[1]
+            "        {} MiB {what} in {seconds:.1} s; peak MiB of the gateway {} -> {}, of the agent {} -> {}",
+            size >> 20,
+            before[0],
+            after[0],
+            before[1],
+            after[1]
         );
         for (before, after) in before.iter().zip(after) {
             ensure!(
-                after < before + 64,
+                after < before + MORE_MIB,
                 "memory grew from {before} to {after} MiB"
             );
         }
@@ -173,33 +197,33 @@ fn large(play: &Play) -> Result<()> {
     Ok(())
 }
 
-fn download(play: &Play) -> Result<()> {
-    let path = format!("/bytes/{GIB}");
+fn check_download(play: &TestRun, bytes: u64) -> Result<()> {
+    let path = format!("/bytes/{bytes}");
     let output = curl(play, &path)
-        .with(&["-o", "/dev/null", "-w", "%{size_download}"])
+        .with_args(&["-o", "/dev/null", "-w", "%{size_download}"])
         .command()
         .output()?;
     let size = String::from_utf8_lossy(&output.stdout);
     ensure!(
-        output.status.success() && size == GIB.to_string(),
-        "{size} bytes came: {output:?}"
+        output.status.success() && size == bytes.to_string(),
+        "{size} bytes arrived: {output:?}"
     );
     Ok(())
 }
 
-fn upload(play: &Play) -> Result<()> {
+fn check_upload(play: &TestRun, bytes: u64) -> Result<()> {
     let mut zeros = Command::new("head")
-        .args(["-c", &GIB.to_string(), "/dev/zero"])
+        .args(["-c", &bytes.to_string(), "/dev/zero"])
         .stdout(Stdio::piped())
         .spawn()?;
     let from = zeros.stdout.take().context("a pipe")?;
     let output = curl(play, "/upload")
-        .with(&["-T", "-"])
+        .with_args(&["-T", "-"])
         .command()
         .stdin(from)
         .output()?;
     zeros.wait()?;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(said.trim() == format!("{GIB} bytes"), "{said} {output:?}");
+    ensure!(said.trim() == format!("{bytes} bytes"), "{said} {output:?}");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The control plane, the operator, gateways and agents, each a process with a ServiceAccount of its
-//! own, and how a person reaches them.
+//! The control plane, the operator, gateways and agents, each a process with its own ServiceAccount,
+//! with helpers to use them.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -17,17 +17,17 @@ use crate::kubectl::kubectl;
 use crate::prober::{Prober, Target};
 use crate::process::Process;
 
-/// How long anything is waited for. Generous: other things run on the same cores, and a slow machine may be ten times
-/// slower than this one. How long it took is printed; what is promised is asserted in virtual time.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
-/// The base domain of the platform's hostnames.
+/// Time limit of each step. Generous: other tests use the same cores, and a slow machine may be ten times
+/// slower. The time is printed; promises are asserted in virtual time.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(180);
+/// The base domain of assigned hostnames.
 pub(crate) const DOMAIN: &str = "tunnels.example.com";
 /// The operator's namespace.
 pub(crate) const SYSTEM: &str = "aplomb-system";
 /// The ServiceAccounts of the operator and of gateways.
 pub(crate) const OPERATOR: &str = "aplomb-tunnel";
 pub(crate) const GATEWAY: &str = "aplomb-gateway";
-/// That of agents, in each namespace that has some.
+/// The ServiceAccount of agents, in each namespace that has some.
 pub(crate) const AGENT: &str = "aplomb-agent";
 
 pub(crate) struct Gateway {
@@ -42,21 +42,21 @@ pub(crate) struct Stage {
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) plane: ControlPlane,
     pub(crate) http: reqwest::Client,
-    /// What gateways have for `/etc/hosts`, where a mount namespace can be had.
+    /// The gateways' `/etc/hosts`, if a mount namespace can be created.
     pub(crate) hosts: Option<PathBuf>,
     dir: TempDir,
 }
 
-/// Names that lead into the gateway's own network, as a tenant's DNS could make them.
+/// Names that lead into the gateway's own network, as a tenant's DNS could define them.
 const HOSTS: &str = "127.0.0.1 localhost inside.example.net\n::1 inside6.example.net\n\
     169.254.169.254 metadata.example.net\n";
 
 impl Stage {
-    /// Starts the servers; nothing of ours is there yet.
-    pub(crate) async fn set() -> Result<Self> {
+    /// Starts the servers, but nothing of ours.
+    pub(crate) async fn set_up() -> Result<Self> {
         let options = Options {
             audit_log: true,
-            // It asks for the right to block the deletion of an owner, as some clusters do.
+            // It requires the right to block the deletion of an owner, as some clusters do.
             apiserver_args: vec![
                 "--enable-admission-plugins=OwnerReferencesPermissionEnforcement".to_owned(),
             ],
@@ -84,12 +84,12 @@ impl Stage {
         self.dir.path()
     }
 
-    /// An administrator's client, for what kubectl would be too slow for.
+    /// An administrator's client, where kubectl would be too slow.
     pub(crate) async fn client(&self) -> Result<Client> {
         self.plane.client().await
     }
 
-    /// A kubeconfig with a token of a ServiceAccount, made as a person would make it.
+    /// A kubeconfig with a ServiceAccount's token, created with kubectl.
     pub(crate) fn kubeconfig(&self, namespace: &str, account: &str) -> Result<PathBuf> {
         let path = self.dir().join(format!("{namespace}-{account}.kubeconfig"));
         if !path.exists() {
@@ -100,17 +100,17 @@ impl Stage {
         Ok(path)
     }
 
-    /// Starts the operator, in place of the one before.
-    pub(crate) fn operate(&mut self) -> Result<()> {
-        self.operate_as("true")
+    /// Starts the operator, instead of the previous one.
+    pub(crate) fn start_operator(&mut self) -> Result<()> {
+        self.start_operator_with("true")
     }
 
-    /// The same without waiting for the lease of one that was killed.
-    pub(crate) fn operate_at_once(&mut self) -> Result<()> {
-        self.operate_as("false")
+    /// The same without waiting for the lease of a killed one.
+    pub(crate) fn start_operator_without_lease(&mut self) -> Result<()> {
+        self.start_operator_with("false")
     }
 
-    fn operate_as(&mut self, leader_elect: &str) -> Result<()> {
+    fn start_operator_with(&mut self, leader_elect: &str) -> Result<()> {
         self.operator = None;
         let kubeconfig = self.kubeconfig(SYSTEM, OPERATOR)?;
         let flags = [
@@ -123,12 +123,12 @@ impl Stage {
         ];
         let flags = flags.iter().flat_map(|(flag, value)| [*flag, *value]);
         let args: Vec<&str> = ["run", "tunnel"].into_iter().chain(flags).collect();
-        self.operator = Some(Process::aplomb(self.dir(), "operator", &owned(&args))?);
+        self.operator = Some(Process::aplomb(self.dir(), "operator", &to_strings(&args))?);
         Ok(())
     }
 
-    /// Starts a gateway, or the one that was at these addresses again.
-    pub(crate) fn gateway(&mut self, name: &str) -> Result<()> {
+    /// Starts a gateway, or restarts it at its addresses.
+    pub(crate) fn start_gateway(&mut self, name: &str) -> Result<()> {
         let at = self.gateways.iter().position(|g| g.process.name == name);
         let old = at.map(|at| self.gateways.remove(at));
         let addresses = match &old {
@@ -153,7 +153,7 @@ impl Stage {
             "--admin",
             &admin,
         ];
-        let args = owned(&flags);
+        let args = to_strings(&flags);
         let process = match &self.hosts {
             Some(hosts) => Process::with_hosts(self.dir(), name, hosts, &args)?,
             None => Process::aplomb(self.dir(), name, &args)?,
@@ -167,19 +167,19 @@ impl Stage {
         Ok(())
     }
 
-    pub(crate) fn gateway_named(&mut self, name: &str) -> Result<&mut Gateway> {
+    pub(crate) fn find_gateway(&mut self, name: &str) -> Result<&mut Gateway> {
         let mut all = self.gateways.iter_mut();
         all.find(|gateway| gateway.process.name == name)
-            .with_context(|| format!("there is no gateway {name}"))
+            .with_context(|| format!("unknown gateway {name}"))
     }
 
     /// The public listener of the first gateway.
-    pub(crate) fn listen(&self) -> &str {
+    pub(crate) fn listen_address(&self) -> &str {
         &self.gateways[0].listen
     }
 
     /// Starts an agent that exposes `target` as the Connector `name`.
-    pub(crate) fn agent(
+    pub(crate) fn start_agent(
         &self,
         namespace: &str,
         name: &str,
@@ -201,12 +201,12 @@ impl Stage {
             key.to_str().context("a path")?,
             "--json",
         ];
-        let args = owned(&[&flags[..], more].concat());
+        let args = to_strings(&[&flags[..], more].concat());
         Process::aplomb(self.dir(), &format!("{namespace}-{name}"), &args)
     }
 
-    /// A namespace with the shipped Role for agents, made as the file says.
-    pub(crate) fn tenant(&self, namespace: &str) -> Result<()> {
+    /// A namespace with the shipped Role for agents, created as the file describes.
+    pub(crate) fn create_tenant(&self, namespace: &str) -> Result<()> {
         self.kubectl(&["create", "namespace", namespace])?;
         let role = include_str!("../../../../deploy/tunnel/samples/agent-rbac.yaml");
         let role = role.replace("namespace: default", &format!("namespace: {namespace}"));
@@ -219,7 +219,7 @@ impl Stage {
         self.kubectl_with(args, "")
     }
 
-    /// The same, with something on its standard input.
+    /// The same, with `input` on standard input.
     pub(crate) fn kubectl_with(&self, args: &[&str], input: &str) -> Result<String> {
         kubectl(&self.plane, args, input)
     }
@@ -230,9 +230,9 @@ impl Stage {
         Ok(())
     }
 
-    /// `kubectl wait` for something of an object.
-    pub(crate) fn wait(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
-        let timeout = format!("--timeout={}s", PATIENCE.as_secs());
+    /// `kubectl wait` for a condition of an object.
+    pub(crate) fn wait_for(&self, namespace: &str, object: &str, what: &str) -> Result<()> {
+        let timeout = format!("--timeout={}s", TIMEOUT.as_secs());
         let what = format!("--for={what}");
         let waited = self.kubectl(&["wait", "-n", namespace, &what, object, &timeout]);
         if let Err(error) = waited {
@@ -243,13 +243,18 @@ impl Stage {
     }
 
     /// One value of an object, by JSON path.
-    pub(crate) fn value(&self, namespace: &str, object: &str, path: &str) -> Result<String> {
+    pub(crate) fn read_field(&self, namespace: &str, object: &str, path: &str) -> Result<String> {
         let path = format!("jsonpath={{{path}}}");
         self.kubectl(&["get", "-n", namespace, object, "-o", &path])
     }
 
-    /// Fifty requests a second to a tunnel, through every gateway in turn.
-    pub(crate) fn probe(&self, namespace: &str, name: &str, hostname: &str) -> Result<Prober> {
+    /// Fifty requests per second to a tunnel, through every gateway in turn.
+    pub(crate) fn start_prober(
+        &self,
+        namespace: &str,
+        name: &str,
+        hostname: &str,
+    ) -> Result<Prober> {
         let listeners = self.gateways.iter().map(|g| g.listen.clone()).collect();
         let target = Target {
             namespace: namespace.to_owned(),
@@ -260,8 +265,8 @@ impl Stage {
         Prober::start(&self.plane.kubeconfig_path(), target)
     }
 
-    /// What a gateway answers on its admin address.
-    pub(crate) async fn admin(&self, gateway: &str, path: &str) -> Result<String> {
+    /// The response of a gateway's admin address.
+    pub(crate) async fn get_admin(&self, gateway: &str, path: &str) -> Result<String> {
         let found = self.gateways.iter().find(|g| g.process.name == gateway);
         let admin = &found.context("no such gateway")?.admin;
         let response = self
@@ -272,23 +277,23 @@ impl Stage {
         Ok(response.error_for_status()?.text().await?)
     }
 
-    /// Asks again and again: another process cannot be awaited.
-    pub(crate) async fn eventually(
+    /// Polls, because another process cannot be awaited.
+    pub(crate) async fn wait_until(
         &self,
         what: &str,
         holds: impl AsyncFn() -> bool,
     ) -> Result<Duration> {
         let began = Instant::now();
-        while began.elapsed() < PATIENCE {
+        while began.elapsed() < TIMEOUT {
             if holds().await {
                 return Ok(began.elapsed());
             }
             sleep(Duration::from_millis(20)).await;
         }
-        bail!("not within {PATIENCE:?}: {what}")
+        bail!("not within {TIMEOUT:?}: {what}")
     }
 
-    /// The end of every log, when something went wrong.
+    /// The end of every log, after a failure.
     pub(crate) fn show_logs(&self) {
         let mut logs: Vec<_> = std::fs::read_dir(self.dir())
             .into_iter()
@@ -308,11 +313,11 @@ impl Stage {
     }
 }
 
-fn owned(args: &[&str]) -> Vec<String> {
+fn to_strings(args: &[&str]) -> Vec<String> {
     args.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
-/// An address that nobody listens on.
+/// A free address.
 pub(crate) fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }

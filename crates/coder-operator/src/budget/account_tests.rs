@@ -37,7 +37,7 @@ fn answer(remaining: &'static str) -> HeaderMap {
     headers
 }
 
-fn granted(account: &Account, name: &str, now: Instant) -> Option<Permit> {
+fn grant(account: &Account, name: &str, now: Instant) -> Option<Permit> {
     match account.turn(&object(name), CallPriority::Write, KEYS, now) {
         Turn::Now(permit) => Some(permit),
         Turn::Later { .. } => None,
@@ -45,37 +45,37 @@ fn granted(account: &Account, name: &str, now: Instant) -> Option<Permit> {
 }
 
 #[test]
-fn those_who_wait_for_the_first_answer_are_told_when_it_comes() {
+fn waiters_for_the_first_answer_are_notified() {
     let (account, told) = account();
     let now = Instant::now();
-    let first = granted(&account, "a", now).expect("the first call");
+    let first = grant(&account, "a", now).expect("the first call");
     for name in ["b", "c", "d"] {
-        assert!(granted(&account, name, now).is_none(), "{name}");
+        assert!(grant(&account, name, now).is_none(), "{name}");
     }
     let later = now + Duration::from_millis(50);
-    first.answered(200, &answer("2"), now, later, Timestamp::UNIX_EPOCH);
+    first.record_answer(200, &answer("2"), now, later, Timestamp::UNIX_EPOCH);
     assert_eq!(*told.lock().expect("told"), [object("b"), object("c")]);
-    assert!(granted(&account, "d", later).is_none());
-    assert!(granted(&account, "c", later).is_some());
+    assert!(grant(&account, "d", later).is_none());
+    assert!(grant(&account, "c", later).is_some());
 }
 
 #[test]
 fn a_permit_that_is_dropped_is_given_back_and_one_without_an_answer_is_not() {
     let (account, _) = account();
     let now = Instant::now();
-    let first = granted(&account, "a", now).expect("the first call");
-    first.answered(200, &answer("2"), now, now, Timestamp::UNIX_EPOCH);
-    drop(granted(&account, "b", now).expect("a second"));
-    granted(&account, "b", now)
+    let first = grant(&account, "a", now).expect("the first call");
+    first.record_answer(200, &answer("2"), now, now, Timestamp::UNIX_EPOCH);
+    drop(grant(&account, "b", now).expect("a second"));
+    grant(&account, "b", now)
         .expect("a second again")
-        .unanswered();
-    let third = granted(&account, "c", now);
+        .record_no_answer();
+    let third = grant(&account, "c", now);
     assert!(third.is_some());
-    assert!(granted(&account, "d", now).is_none());
+    assert!(grant(&account, "d", now).is_none());
 }
 
 #[test]
-fn people_see_endpoints_and_no_names() {
+fn snapshots_show_endpoints_without_names() {
     let (account, _) = account();
     let now = Instant::now();
     let one = account.turn(
@@ -103,9 +103,9 @@ fn people_see_endpoints_and_no_names() {
 fn an_object_that_is_gone_leaves_its_place() {
     let (account, told) = account();
     let now = Instant::now();
-    let first = granted(&account, "a", now);
-    assert!(granted(&account, "b", now).is_none());
-    account.forget(&object("b"));
+    let first = grant(&account, "a", now);
+    assert!(grant(&account, "b", now).is_none());
+    account.remove(&object("b"));
     drop(first);
     assert!(told.lock().expect("told").is_empty());
     assert_eq!(account.snapshot(now).lanes[0].waiting, 0);

@@ -1,5 +1,5 @@
-//! What may be spent at a server by one identity: a window and a queue for each path. Pure: it is told the
-//! time, and says whom to tell.
+//! What may be spent at a server by one identity: a window and a queue for each path. Pure: the
+//! caller passes the time, and gets back the callers to wake.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::queue::{CallPriority, CallQueue};
 use super::window::SlidingWindow;
 
 /// When one asks again where only an answer can tell; the answer itself tells sooner.
-const UNSURE: Duration = Duration::from_secs(5);
-/// Whoever could come this much earlier than told is told.
-const NOTABLE: Duration = Duration::from_millis(200);
+const UNKNOWN_RETRY: Duration = Duration::from_secs(5);
+/// A caller whose turn comes this much earlier than announced is woken.
+const MIN_NOTIFY_GAIN: Duration = Duration::from_millis(200);
 /// How long a path is closed by a refusal that says nothing, and at most after several of them.
-const SHORTEST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(60);
-/// How often what nobody waits for is looked for.
-const SWEEP: Duration = Duration::from_secs(30);
+const MIN_CLOSED: Duration = Duration::from_secs(1);
+const MAX_CLOSED: Duration = Duration::from_secs(60);
+/// How often paths without waiting callers are removed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Whether a call may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +39,10 @@ pub(crate) enum Step {
 struct Path<W> {
     window: SlidingWindow,
     queue: CallQueue<W>,
-    closed: Option<Instant>,
+    closed_until: Option<Instant>,
     /// Refusals in a row that said nothing of when to come back.
-    bare: u32,
-    used: Instant,
+    unhinted_refusals: u32,
+    last_used: Instant,
 }
 
 /// The paths of one identity. Its limiter rolls all of them over at once.
@@ -50,7 +50,7 @@ struct Path<W> {
 pub(crate) struct Ledger<W> {
     paths: BTreeMap<String, Path<W>>,
     edge: Option<WindowEdge>,
-    swept: Option<Instant>,
+    swept_at: Option<Instant>,
 }
 
 /// A path at one moment, for people.
@@ -60,7 +60,7 @@ pub(crate) struct PathLevel {
     pub(crate) room: usize,
     pub(crate) waiting: usize,
     pub(crate) in_flight: u32,
-    pub(crate) closed: Option<Instant>,
+    pub(crate) closed_until: Option<Instant>,
 }
 
 impl<W> Default for Ledger<W> {
@@ -68,7 +68,7 @@ impl<W> Default for Ledger<W> {
         Self {
             paths: BTreeMap::new(),
             edge: None,
-            swept: None,
+            swept_at: None,
         }
     }
 }
@@ -85,28 +85,28 @@ impl<W: Ord + Clone> Ledger<W> {
     ) -> (Step, Vec<W>) {
         self.sweep(now);
         let edge = self.edge;
-        let path = self.path(path, now);
-        path.queue.enter(who, lane, now);
-        let ahead = path.queue.ahead(who, now);
+        let path = self.path_mut(path, now);
+        path.queue.push(who, lane, now);
+        let ahead = path.queue.count_ahead(who, now);
         let step = if ahead < path.room(edge.as_ref(), now) {
-            path.queue.serve(who);
-            path.window.sent();
+            path.queue.remove_granted(who);
+            path.window.record_sent();
             Step::Now
         } else {
-            let closed = path.closed.filter(|until| now < *until);
-            let turn = path.window.at(edge.as_ref(), ahead + 1, now);
-            let until = turn.max(closed).unwrap_or(now + UNSURE);
-            path.queue.tell(who, until);
+            let closed = path.closed_until.filter(|until| now < *until);
+            let turn = path.window.nth_call_at(edge.as_ref(), ahead + 1, now);
+            let until = turn.max(closed).unwrap_or(now + UNKNOWN_RETRY);
+            path.queue.set_wake_time(who, until);
             Step::Later {
                 until,
                 limited: closed.is_some(),
             }
         };
-        (step, path.ready(edge.as_ref(), now))
+        (step, path.notify_ready(edge.as_ref(), now))
     }
 
     /// An answer came. Says whose turn has come.
-    pub(crate) fn answered(
+    pub(crate) fn record_answer(
         &mut self,
         path: &str,
         hint: &Hint,
@@ -118,39 +118,39 @@ impl<W: Ord + Clone> Ledger<W> {
             self.edge = Some(edge);
         }
         let edge = self.edge;
-        let path = self.path(path, now);
-        path.window.heard(edge.as_ref(), hint, sent, now);
-        if hint.limited() {
-            path.close(edge.as_ref(), hint, now);
+        let path = self.path_mut(path, now);
+        path.window.record_answer(edge.as_ref(), hint, sent, now);
+        if hint.is_limited() {
+            path.close_path(edge.as_ref(), hint, now);
         } else {
-            path.bare = 0;
+            path.unhinted_refusals = 0;
         }
-        path.ready(edge.as_ref(), now)
+        path.notify_ready(edge.as_ref(), now)
     }
 
     /// No answer will come to a call that was sent. It counts as spent.
-    pub(crate) fn unanswered(&mut self, path: &str, now: Instant) -> Vec<W> {
+    pub(crate) fn record_no_answer(&mut self, path: &str, now: Instant) -> Vec<W> {
         let edge = self.edge;
-        let path = self.path(path, now);
-        path.window.lost(edge.as_ref(), now);
-        path.ready(edge.as_ref(), now)
+        let path = self.path_mut(path, now);
+        path.window.record_lost(edge.as_ref(), now);
+        path.notify_ready(edge.as_ref(), now)
     }
 
     /// A call was not sent after all.
-    pub(crate) fn returned(&mut self, path: &str, now: Instant) -> Vec<W> {
+    pub(crate) fn release_call(&mut self, path: &str, now: Instant) -> Vec<W> {
         let edge = self.edge;
-        let path = self.path(path, now);
-        path.window.returned();
-        path.ready(edge.as_ref(), now)
+        let path = self.path_mut(path, now);
+        path.window.record_returned();
+        path.notify_ready(edge.as_ref(), now)
     }
 
-    /// Somebody wants nothing any more.
-    pub(crate) fn forget(&mut self, who: &W, now: Instant) -> Vec<W> {
+    /// A caller gives up all its places.
+    pub(crate) fn remove(&mut self, who: &W, now: Instant) -> Vec<W> {
         let edge = self.edge;
         let mut ready = Vec::new();
         for path in self.paths.values_mut() {
-            if path.queue.leave(who) {
-                ready.extend(path.ready(edge.as_ref(), now));
+            if path.queue.remove(who) {
+                ready.extend(path.notify_ready(edge.as_ref(), now));
             }
         }
         ready
@@ -164,88 +164,96 @@ impl<W: Ord + Clone> Ledger<W> {
                 room: path.room(self.edge.as_ref(), now),
                 waiting: path.queue.len(),
                 in_flight: path.window.in_flight(),
-                closed: path.closed.filter(|until| now < *until),
+                closed_until: path.closed_until.filter(|until| now < *until),
             };
             (name.as_str(), level)
         })
     }
 
-    fn path(&mut self, path: &str, now: Instant) -> &mut Path<W> {
+    fn path_mut(&mut self, path: &str, now: Instant) -> &mut Path<W> {
         let path = self.paths.entry(path.to_owned()).or_insert_with(|| Path {
             window: SlidingWindow::default(),
             queue: CallQueue::default(),
-            closed: None,
-            bare: 0,
-            used: now,
+            closed_until: None,
+            unhinted_refusals: 0,
+            last_used: now,
         });
-        path.used = now;
+        path.last_used = now;
         path
     }
 
     fn sweep(&mut self, now: Instant) {
-        if self.swept.is_some_and(|swept| now < swept + SWEEP) {
+        if self
+            .swept_at
+            .is_some_and(|swept| now < swept + SWEEP_INTERVAL)
+        {
             return;
         }
-        self.swept = Some(now);
+        self.swept_at = Some(now);
         let edge = self.edge;
         self.paths.retain(|_, path| {
             path.queue.sweep(now);
-            let idle = path.window.idle(edge.as_ref(), now)
+            let idle = path.window.is_idle(edge.as_ref(), now)
                 && path.queue.len() == 0
-                && path.closed.is_none_or(|until| until <= now);
-            !(idle && path.used + 2 * WINDOW < now)
+                && path.closed_until.is_none_or(|until| until <= now);
+            !(idle && path.last_used + 2 * WINDOW < now)
         });
     }
 }
 
 impl<W: Ord + Clone> Path<W> {
     fn room(&self, edge: Option<&WindowEdge>, now: Instant) -> usize {
-        match self.closed.is_some_and(|until| now < until) {
+        match self.closed_until.is_some_and(|until| now < until) {
             true => 0,
             false => self.window.room(edge, now),
         }
     }
 
     /// The end of the window is the tight hint, and what the server asks for a loose one.
-    fn close(&mut self, edge: Option<&WindowEdge>, hint: &Hint, now: Instant) {
+    fn close_path(&mut self, edge: Option<&WindowEdge>, hint: &Hint, now: Instant) {
         let reset = hint.reading.zip(edge);
-        let reset = reset.map(|(reading, edge)| edge.latest(reading.reset));
+        let reset = reset.map(|(reading, edge)| edge.latest_end(reading.reset));
         let asked = hint.retry_after.map(|wait| now + wait);
         let until = match reset.or(asked) {
             Some(until) => until,
             None => {
-                let wait = SHORTEST * 2u32.saturating_pow(self.bare);
-                self.bare = (self.bare + 1).min(6);
-                now + wait.min(LONGEST)
+                let wait = MIN_CLOSED * 2u32.saturating_pow(self.unhinted_refusals);
+                self.unhinted_refusals = (self.unhinted_refusals + 1).min(6);
+                now + wait.min(MAX_CLOSED)
             }
         };
-        self.closed = self.closed.max(Some(until));
+        self.closed_until = self.closed_until.max(Some(until));
     }
 
     /// Those whose turn it is though they were told to come later, and the one after them if its turn
     /// will come earlier than it was told. They are told now.
-    fn ready(&mut self, edge: Option<&WindowEdge>, now: Instant) -> Vec<W> {
+    fn notify_ready(&mut self, edge: Option<&WindowEdge>, now: Instant) -> Vec<W> {
         let room = self.room(edge, now);
-        let first = self.queue.order(now).take(room);
-        let early = first.filter(|ticket| ticket.told > now);
-        let mut ready: Vec<W> = early.map(|ticket| ticket.who.clone()).collect();
+        let first = self.queue.call_order(now).take(room);
+        let early = first.filter(|ticket| ticket.notified_at > now);
+        let mut ready: Vec<W> = early.map(|ticket| ticket.key.clone()).collect();
         for who in &ready {
-            self.queue.tell(who, now);
+            self.queue.set_wake_time(who, now);
         }
-        ready.extend(self.sooner(edge, room, now));
+        ready.extend(self.notify_earlier(edge, room, now));
         ready
     }
 
     /// Only the first of those who still have to wait: it brings the one behind it forward in its turn.
-    fn sooner(&mut self, edge: Option<&WindowEdge>, room: usize, now: Instant) -> Option<W> {
-        let next = self.queue.order(now).nth(room)?;
-        let turn = self.window.at(edge, room + 1, now)?;
-        let turn = self.closed.map_or(turn, |until| turn.max(until));
-        if turn + NOTABLE >= next.told {
+    fn notify_earlier(
+        &mut self,
+        edge: Option<&WindowEdge>,
+        room: usize,
+        now: Instant,
+    ) -> Option<W> {
+        let next = self.queue.call_order(now).nth(room)?;
+        let turn = self.window.nth_call_at(edge, room + 1, now)?;
+        let turn = self.closed_until.map_or(turn, |until| turn.max(until));
+        if turn + MIN_NOTIFY_GAIN >= next.notified_at {
             return None;
         }
-        let who = next.who.clone();
-        self.queue.tell(&who, turn);
+        let who = next.key.clone();
+        self.queue.set_wake_time(&who, turn);
         Some(who)
     }
 }

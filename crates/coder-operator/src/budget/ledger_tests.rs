@@ -1,4 +1,4 @@
-//! The ledger: turns, closings and who is told.
+//! Tests of the ledger: turns, closings and which callers are woken.
 
 use super::*;
 use crate::budget::hint::WindowHeaders;
@@ -22,7 +22,7 @@ fn answer(status: u16, limit: u32, remaining: i64) -> Hint {
     }
 }
 
-fn bare(status: u16, retry_after: Option<Duration>) -> Hint {
+fn unhinted(status: u16, retry_after: Option<Duration>) -> Hint {
     Hint {
         status,
         reading: None,
@@ -31,7 +31,7 @@ fn bare(status: u16, retry_after: Option<Duration>) -> Hint {
     }
 }
 
-fn later(ledger: &mut Ledger<u32>, who: u32, now: Instant) -> Option<(Duration, bool)> {
+fn wait_for_turn(ledger: &mut Ledger<u32>, who: u32, now: Instant) -> Option<(Duration, bool)> {
     match ledger.turn(&who, CallPriority::Write, PATH, now).0 {
         Step::Now => None,
         Step::Later { until, limited } => Some((until - now, limited)),
@@ -39,95 +39,95 @@ fn later(ledger: &mut Ledger<u32>, who: u32, now: Instant) -> Option<(Duration, 
 }
 
 /// A ledger that knows its limit, and the moment.
-fn known(limit: u32) -> (Ledger<u32>, Instant) {
+fn known_ledger(limit: u32) -> (Ledger<u32>, Instant) {
     let (mut ledger, now) = (Ledger::default(), Instant::now() + 1000 * second());
-    assert_eq!(later(&mut ledger, 0, now), None);
+    assert_eq!(wait_for_turn(&mut ledger, 0, now), None);
     let first = answer(200, limit, i64::from(limit) - 1);
-    assert!(ledger.answered(PATH, &first, now, now).is_empty());
+    assert!(ledger.record_answer(PATH, &first, now, now).is_empty());
     (ledger, now)
 }
 
 #[test]
-fn those_who_wait_are_told_different_times_in_the_order_they_came() {
-    let (mut ledger, now) = known(5);
+fn waiters_get_different_times_in_order_of_arrival() {
+    let (mut ledger, now) = known_ledger(5);
     for who in 1..5 {
-        assert_eq!(later(&mut ledger, who, now), None, "{who}");
-        ledger.answered(PATH, &answer(200, 5, 4 - i64::from(who)), now, now);
+        assert_eq!(wait_for_turn(&mut ledger, who, now), None, "{who}");
+        ledger.record_answer(PATH, &answer(200, 5, 4 - i64::from(who)), now, now);
     }
     let waits: Vec<_> = (5..8)
-        .map(|who| later(&mut ledger, who, now).expect("full").0)
+        .map(|who| wait_for_turn(&mut ledger, who, now).expect("full").0)
         .collect();
     assert!(
         waits.is_sorted() && waits[0] + 11 * second() < waits[1],
         "{waits:?}"
     );
     // Asking again changes nothing.
-    assert_eq!(later(&mut ledger, 7, now), Some((waits[2], false)));
-    assert_eq!(later(&mut ledger, 5, now), Some((waits[0], false)));
-    assert_eq!(later(&mut ledger, 5, now + waits[0]), None);
+    assert_eq!(wait_for_turn(&mut ledger, 7, now), Some((waits[2], false)));
+    assert_eq!(wait_for_turn(&mut ledger, 5, now), Some((waits[0], false)));
+    assert_eq!(wait_for_turn(&mut ledger, 5, now + waits[0]), None);
 }
 
 #[test]
 fn a_refusal_closes_the_path_until_the_window_ends() {
-    let (mut ledger, now) = known(100);
-    assert_eq!(later(&mut ledger, 1, now), None);
-    ledger.answered(PATH, &answer(429, 100, 0), now, now);
-    let (wait, limited) = later(&mut ledger, 1, now).expect("closed");
+    let (mut ledger, now) = known_ledger(100);
+    assert_eq!(wait_for_turn(&mut ledger, 1, now), None);
+    ledger.record_answer(PATH, &answer(429, 100, 0), now, now);
+    let (wait, limited) = wait_for_turn(&mut ledger, 1, now).expect("closed");
     assert!(
         limited && wait > 30 * second() && wait < 33 * second(),
         "{wait:?}"
     );
-    assert_eq!(later(&mut ledger, 1, now + wait), None);
+    assert_eq!(wait_for_turn(&mut ledger, 1, now + wait), None);
 }
 
 #[test]
-fn a_refusal_without_a_window_closes_it_for_as_long_as_it_asks_or_doubles() {
+fn a_refusal_without_a_window_closes_it_for_its_retry_after_or_doubles() {
     let (mut ledger, mut now) = (Ledger::default(), Instant::now());
     let mut closes = |hint: &Hint| {
-        assert_eq!(later(&mut ledger, 1, now), None);
-        ledger.answered(PATH, hint, now, now);
-        let (wait, limited) = later(&mut ledger, 1, now).expect("closed");
+        assert_eq!(wait_for_turn(&mut ledger, 1, now), None);
+        ledger.record_answer(PATH, hint, now, now);
+        let (wait, limited) = wait_for_turn(&mut ledger, 1, now).expect("closed");
         assert!(limited);
         now += wait;
         wait.as_secs()
     };
-    assert_eq!(closes(&bare(429, Some(7 * second()))), 7);
-    let doubled: Vec<_> = (0..8).map(|_| closes(&bare(429, None))).collect();
+    assert_eq!(closes(&unhinted(429, Some(7 * second()))), 7);
+    let doubled: Vec<_> = (0..8).map(|_| closes(&unhinted(429, None))).collect();
     assert_eq!(doubled, [1, 2, 4, 8, 16, 32, 60, 60]);
 }
 
 #[test]
 fn another_path_is_another_bucket() {
-    let (mut ledger, now) = known(1);
-    assert!(later(&mut ledger, 1, now).is_some());
+    let (mut ledger, now) = known_ledger(1);
+    assert!(wait_for_turn(&mut ledger, 1, now).is_some());
     let (step, _) = ledger.turn(&1, CallPriority::Delete, "/keys/one", now);
     assert_eq!(step, Step::Now);
 }
 
 #[test]
-fn a_path_that_nobody_needs_is_forgotten() {
-    let (mut ledger, now) = known(5);
+fn a_path_without_users_is_forgotten() {
+    let (mut ledger, now) = known_ledger(5);
     assert_eq!(ledger.levels(now).count(), 1);
     let much_later = now + 3 * WINDOW;
-    ledger.turn(&1, CallPriority::Look, "/other", much_later);
+    ledger.turn(&1, CallPriority::Read, "/other", much_later);
     let names: Vec<_> = ledger.levels(much_later).map(|(name, _)| name).collect();
     assert_eq!(names, ["/other"]);
 }
 
 #[test]
-fn a_path_with_somebody_waiting_is_not_forgotten() {
-    let (mut ledger, now) = known(1);
-    assert!(later(&mut ledger, 1, now).is_some());
-    ledger.turn(&2, CallPriority::Look, "/other", now + 3 * WINDOW);
+fn a_path_with_waiters_is_not_forgotten() {
+    let (mut ledger, now) = known_ledger(1);
+    assert!(wait_for_turn(&mut ledger, 1, now).is_some());
+    ledger.turn(&2, CallPriority::Read, "/other", now + 3 * WINDOW);
     assert_eq!(ledger.levels(now).count(), 2);
 }
 
 #[test]
 fn a_turn_that_is_not_taken_goes_to_the_next() {
-    let (mut ledger, now) = known(1);
-    let (first, _) = later(&mut ledger, 1, now).expect("full");
-    let (second_wait, _) = later(&mut ledger, 2, now).expect("full");
+    let (mut ledger, now) = known_ledger(1);
+    let (first, _) = wait_for_turn(&mut ledger, 1, now).expect("full");
+    let (second_wait, _) = wait_for_turn(&mut ledger, 2, now).expect("full");
     assert!(second_wait > first);
-    // The first never comes; the second does, at its time, and finds nobody before it.
-    assert_eq!(later(&mut ledger, 2, now + second_wait), None);
+    // The first never comes; the second does, at its time, and is the first in the queue.
+    assert_eq!(wait_for_turn(&mut ledger, 2, now + second_wait), None);
 }

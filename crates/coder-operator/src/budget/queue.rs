@@ -16,29 +16,29 @@ pub enum CallPriority {
     /// Makes or changes something.
     Write,
     /// Looks.
-    Look,
+    Read,
 }
 
-/// Whoever does not come within this of its time lets the next one pass.
-const PATIENCE: Duration = Duration::from_secs(3);
-/// Whoever has not come for so long has lost interest.
-const INTEREST: Duration = Duration::from_secs(300);
+/// A caller that does not come within this of its time lets the next one pass.
+const TURN_GRACE: Duration = Duration::from_secs(3);
+/// A caller that has not come for this long is dropped.
+const WAIT_EXPIRY: Duration = Duration::from_secs(300);
 /// In a round of eight grants: the one that looks come first in, and the one of writes.
-const ROUND: usize = 8;
-const LOOKS: usize = 7;
-const WRITES: usize = 3;
+const ROUND_GRANTS: usize = 8;
+const READ_SLOT: usize = 7;
+const WRITE_SLOT: usize = 3;
 
 /// A place in a lane.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuedCall<W> {
-    pub(crate) who: W,
+    pub(crate) key: W,
     /// When it was last told to come.
-    pub(crate) told: Instant,
+    pub(crate) notified_at: Instant,
 }
 
 impl<W> QueuedCall<W> {
     fn is_present(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.told) <= PATIENCE
+        now.saturating_duration_since(self.notified_at) <= TURN_GRACE
     }
 }
 
@@ -59,24 +59,24 @@ impl<W> Default for CallQueue<W> {
 }
 
 impl<W: Ord + Clone> CallQueue<W> {
-    /// Takes the last place of a lane, or keeps the one it has there. Somebody who now wants something
-    /// else leaves the lane it waited in.
-    pub(crate) fn enter(&mut self, who: &W, lane: CallPriority, now: Instant) {
-        let place = self.find(who);
+    /// Takes the last place of a lane, or keeps the one it has there. A caller that now makes
+    /// another kind of call leaves the lane it waited in.
+    pub(crate) fn push(&mut self, who: &W, lane: CallPriority, now: Instant) {
+        let place = self.find_ticket(who);
         if let Some((_, index)) = place.filter(|(found, _)| *found == lane as usize) {
-            self.lanes[lane as usize][index].told = now;
+            self.lanes[lane as usize][index].notified_at = now;
             return;
         }
-        self.leave(who);
+        self.remove(who);
         self.lanes[lane as usize].push_back(QueuedCall {
-            who: who.clone(),
-            told: now,
+            key: who.clone(),
+            notified_at: now,
         });
     }
 
     /// Gives a place up.
-    pub(crate) fn leave(&mut self, who: &W) -> bool {
-        let place = self.find(who);
+    pub(crate) fn remove(&mut self, who: &W) -> bool {
+        let place = self.find_ticket(who);
         if let Some((lane, index)) = place {
             self.lanes[lane].remove(index);
         }
@@ -84,27 +84,27 @@ impl<W: Ord + Clone> CallQueue<W> {
     }
 
     /// Gives a place up for a grant.
-    pub(crate) fn serve(&mut self, who: &W) {
-        if self.leave(who) {
-            self.served = (self.served + 1) % ROUND;
+    pub(crate) fn remove_granted(&mut self, who: &W) {
+        if self.remove(who) {
+            self.served = (self.served + 1) % ROUND_GRANTS;
         }
     }
 
     /// Says when to come.
-    pub(crate) fn tell(&mut self, who: &W, when: Instant) {
-        if let Some((lane, index)) = self.find(who) {
-            self.lanes[lane][index].told = when;
+    pub(crate) fn set_wake_time(&mut self, who: &W, when: Instant) {
+        if let Some((lane, index)) = self.find_ticket(who) {
+            self.lanes[lane][index].notified_at = when;
         }
     }
 
     /// How many of those that are there go first.
-    pub(crate) fn ahead(&self, who: &W, now: Instant) -> usize {
-        let ahead = self.order(now).take_while(|ticket| ticket.who != *who);
+    pub(crate) fn count_ahead(&self, who: &W, now: Instant) -> usize {
+        let ahead = self.call_order(now).take_while(|ticket| ticket.key != *who);
         ahead.count()
     }
 
     /// Those that are there, in the order in which they go.
-    pub(crate) fn order(&self, now: Instant) -> CallOrder<'_, W> {
+    pub(crate) fn call_order(&self, now: Instant) -> CallOrder<'_, W> {
         CallOrder {
             queue: self,
             next: [0; 3],
@@ -115,7 +115,9 @@ impl<W: Ord + Clone> CallQueue<W> {
 
     /// Drops those who have lost interest.
     pub(crate) fn sweep(&mut self, now: Instant) {
-        let stays = |ticket: &QueuedCall<W>| now.saturating_duration_since(ticket.told) <= INTEREST;
+        let stays = |ticket: &QueuedCall<W>| {
+            now.saturating_duration_since(ticket.notified_at) <= WAIT_EXPIRY
+        };
         for lane in &mut self.lanes {
             lane.retain(stays);
         }
@@ -126,10 +128,10 @@ impl<W: Ord + Clone> CallQueue<W> {
         self.lanes.iter().map(VecDeque::len).sum()
     }
 
-    fn find(&self, who: &W) -> Option<(usize, usize)> {
+    fn find_ticket(&self, who: &W) -> Option<(usize, usize)> {
         let mut lanes = self.lanes.iter().enumerate();
         lanes.find_map(|(lane, tickets)| {
-            let index = tickets.iter().position(|ticket| ticket.who == *who)?;
+            let index = tickets.iter().position(|ticket| ticket.key == *who)?;
             Some((lane, index))
         })
     }
@@ -144,7 +146,7 @@ pub(crate) struct CallOrder<'a, W> {
 }
 
 impl<'a, W> CallOrder<'a, W> {
-    fn head(&mut self, lane: CallPriority) -> Option<&'a QueuedCall<W>> {
+    fn next_in_lane(&mut self, lane: CallPriority) -> Option<&'a QueuedCall<W>> {
         let (tickets, next) = (
             &self.queue.lanes[lane as usize],
             &mut self.next[lane as usize],
@@ -164,24 +166,24 @@ impl<'a, W> Iterator for CallOrder<'a, W> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let by_lane = match self.served {
-            LOOKS => [
-                CallPriority::Look,
+            READ_SLOT => [
+                CallPriority::Read,
                 CallPriority::Delete,
                 CallPriority::Write,
             ],
-            WRITES => [
+            WRITE_SLOT => [
                 CallPriority::Write,
                 CallPriority::Delete,
-                CallPriority::Look,
+                CallPriority::Read,
             ],
             _ => [
                 CallPriority::Delete,
                 CallPriority::Write,
-                CallPriority::Look,
+                CallPriority::Read,
             ],
         };
-        self.served = (self.served + 1) % ROUND;
-        by_lane.into_iter().find_map(|lane| self.head(lane))
+        self.served = (self.served + 1) % ROUND_GRANTS;
+        by_lane.into_iter().find_map(|lane| self.next_in_lane(lane))
     }
 }
 
@@ -190,7 +192,7 @@ mod tests {
     use super::*;
 
     fn order(queue: &CallQueue<u32>, now: Instant) -> Vec<u32> {
-        queue.order(now).map(|ticket| ticket.who).collect()
+        queue.call_order(now).map(|ticket| ticket.key).collect()
     }
 
     #[test]
@@ -198,46 +200,49 @@ mod tests {
         let now = Instant::now();
         let mut queue = CallQueue::default();
         for who in 0..10 {
-            queue.enter(&(who + 200), CallPriority::Look, now);
-            queue.enter(&(who + 100), CallPriority::Write, now);
-            queue.enter(&who, CallPriority::Delete, now);
+            queue.push(&(who + 200), CallPriority::Read, now);
+            queue.push(&(who + 100), CallPriority::Write, now);
+            queue.push(&who, CallPriority::Delete, now);
         }
         let begin = [0, 1, 2, 100, 3, 4, 5, 200, 6, 7, 8, 101, 9, 102, 103, 201];
         assert_eq!(order(&queue, now)[..begin.len()], begin);
         for who in begin {
-            assert_eq!(queue.order(now).next().map(|first| first.who), Some(who));
-            queue.serve(&who);
+            assert_eq!(
+                queue.call_order(now).next().map(|first| first.key),
+                Some(who)
+            );
+            queue.remove_granted(&who);
         }
         assert_eq!(queue.len(), 14);
     }
 
     #[test]
-    fn asking_again_keeps_the_place_and_wanting_something_else_does_not() {
+    fn a_repeated_request_keeps_the_place_and_a_different_one_does_not() {
         let now = Instant::now();
         let mut queue = CallQueue::default();
         for who in [1, 2, 3, 1] {
-            queue.enter(&who, CallPriority::Write, now);
+            queue.push(&who, CallPriority::Write, now);
         }
         assert_eq!(order(&queue, now), [1, 2, 3]);
-        queue.enter(&1, CallPriority::Look, now);
+        queue.push(&1, CallPriority::Read, now);
         assert_eq!(order(&queue, now), [2, 3, 1]);
-        assert_eq!(queue.ahead(&1, now), 2);
+        assert_eq!(queue.count_ahead(&1, now), 2);
     }
 
     #[test]
-    fn whoever_does_not_come_is_passed_over_and_has_its_place_when_it_does() {
+    fn an_absent_caller_is_skipped_and_keeps_its_place() {
         let now = Instant::now();
         let mut queue = CallQueue::default();
-        queue.enter(&1, CallPriority::Write, now);
-        queue.enter(&2, CallPriority::Write, now);
-        let later = now + PATIENCE + Duration::from_millis(1);
-        queue.tell(&2, later);
+        queue.push(&1, CallPriority::Write, now);
+        queue.push(&2, CallPriority::Write, now);
+        let later = now + TURN_GRACE + Duration::from_millis(1);
+        queue.set_wake_time(&2, later);
         assert_eq!(order(&queue, later), [2]);
-        queue.enter(&1, CallPriority::Write, later);
+        queue.push(&1, CallPriority::Write, later);
         assert_eq!(order(&queue, later), [1, 2]);
-        queue.sweep(now + INTEREST);
+        queue.sweep(now + WAIT_EXPIRY);
         assert_eq!(queue.len(), 2);
-        queue.sweep(later + INTEREST + Duration::from_millis(1));
+        queue.sweep(later + WAIT_EXPIRY + Duration::from_millis(1));
         assert_eq!(queue.len(), 0);
     }
 }

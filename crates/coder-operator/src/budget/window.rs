@@ -14,9 +14,9 @@ use super::edge::{WINDOW, WindowEdge};
 use super::hint::{Hint, WindowHeaders};
 
 /// For how long others who were seen to spend here are expected to go on.
-const SUSPICION: Duration = Duration::from_secs(120);
+const SHARED_FOR: Duration = Duration::from_secs(120);
 /// How far ahead a forecast looks, in windows.
-const HORIZON: usize = 20;
+const FORECAST_WINDOWS: usize = 20;
 /// For sums of fractions.
 const EPSILON: f64 = 1e-6;
 
@@ -29,13 +29,13 @@ enum Limit {
     /// There is none.
     None,
     /// Calls a minute.
-    Of(u32),
+    PerMinute(u32),
 }
 
 /// Calls that the server has counted in one window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
-    ours: f64,
+    own: f64,
     others: f64,
 }
 
@@ -47,9 +47,9 @@ pub(crate) struct SlidingWindow {
     spent: BTreeMap<i64, Spent>,
     in_flight: u32,
     /// Calls whose answer never came, where no window was known yet.
-    adrift: u32,
+    unplaced_calls: u32,
     /// Until when others are expected to spend here too.
-    shared: Option<Instant>,
+    shared_until: Option<Instant>,
 }
 
 impl SlidingWindow {
@@ -57,10 +57,10 @@ impl SlidingWindow {
     pub(crate) fn room(&self, edge: Option<&WindowEdge>, now: Instant) -> usize {
         let one = usize::from(self.in_flight == 0);
         match (self.limit, edge) {
-            (Limit::Unknown, _) | (Limit::Of(_), None) => one,
+            (Limit::Unknown, _) | (Limit::PerMinute(_), None) => one,
             (Limit::None, _) => usize::MAX,
-            (Limit::Of(limit), Some(edge)) => {
-                let room = fitting(limit, self.load(edge, now));
+            (Limit::PerMinute(limit), Some(edge)) => {
+                let room = calls_below_limit(limit, self.max_rate(edge, now));
                 if self.is_shared(now) {
                     room.min(one)
                 } else {
@@ -72,35 +72,40 @@ impl SlidingWindow {
 
     /// When the `n`-th next call may go, if all before it go as soon as they may. `None` where only an
     /// answer can tell.
-    pub(crate) fn at(&self, edge: Option<&WindowEdge>, n: usize, now: Instant) -> Option<Instant> {
-        let (Limit::Of(limit), Some(edge)) = (self.limit, edge) else {
+    pub(crate) fn nth_call_at(
+        &self,
+        edge: Option<&WindowEdge>,
+        n: usize,
+        now: Instant,
+    ) -> Option<Instant> {
+        let (Limit::PerMinute(limit), Some(edge)) = (self.limit, edge) else {
             return None;
         };
-        let when = self.forecast(edge, limit, n, now);
+        let when = self.forecast_nth(edge, limit, n, now);
         (when > now).then_some(when)
     }
 
     /// A call is on its way.
-    pub(crate) fn sent(&mut self) {
+    pub(crate) fn record_sent(&mut self) {
         self.in_flight += 1;
     }
 
     /// It was not sent after all, or was not counted.
-    pub(crate) fn returned(&mut self) {
+    pub(crate) fn record_returned(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
     /// No answer came. It may arrive late, so it counts in the latest window that it can be in.
-    pub(crate) fn lost(&mut self, edge: Option<&WindowEdge>, now: Instant) {
-        self.returned();
+    pub(crate) fn record_lost(&mut self, edge: Option<&WindowEdge>, now: Instant) {
+        self.record_returned();
         match edge {
-            None => self.adrift += 1,
-            Some(edge) => self.count(edge.current(now) + window_seconds(), 1.0),
+            None => self.unplaced_calls += 1,
+            Some(edge) => self.add_calls(edge.current_reset(now) + window_seconds(), 1.0),
         }
     }
 
     /// An answer came at `now` to a call sent at `sent`. `edge` has learned from it already.
-    pub(crate) fn heard(
+    pub(crate) fn record_answer(
         &mut self,
         edge: Option<&WindowEdge>,
         hint: &Hint,
@@ -108,37 +113,40 @@ impl SlidingWindow {
         now: Instant,
     ) {
         let (Some(reading), Some(edge)) = (hint.reading, edge) else {
-            if hint.unlimited() {
+            if hint.is_unlimited() {
                 self.limit = Limit::None;
             }
-            match hint.uncounted() || self.limit == Limit::None {
-                true => self.returned(),
-                false => self.lost(edge, now),
+            match hint.is_uncounted() || self.limit == Limit::None {
+                true => self.record_returned(),
+                false => self.record_lost(edge, now),
             }
             return;
         };
-        self.returned();
-        self.limit = Limit::Of(reading.limit);
-        if self.adrift > 0 {
-            self.count(reading.reset + window_seconds(), f64::from(self.adrift));
-            self.adrift = 0;
+        self.record_returned();
+        self.limit = Limit::PerMinute(reading.limit);
+        if self.unplaced_calls > 0 {
+            self.add_calls(
+                reading.reset + window_seconds(),
+                f64::from(self.unplaced_calls),
+            );
+            self.unplaced_calls = 0;
         }
-        if !hint.limited() {
-            self.count(reading.reset, 1.0);
+        if !hint.is_limited() {
+            self.add_calls(reading.reset, 1.0);
         }
-        self.compare(edge, &reading, sent, now);
-        if hint.limited() {
-            self.shared = Some(now + SUSPICION);
+        self.apply_headers(edge, &reading, sent, now);
+        if hint.is_limited() {
+            self.shared_until = Some(now + SHARED_FOR);
         }
         self.prune(edge, now);
     }
 
     /// Whether nothing of it matters any more.
-    pub(crate) fn idle(&mut self, edge: Option<&WindowEdge>, now: Instant) -> bool {
+    pub(crate) fn is_idle(&mut self, edge: Option<&WindowEdge>, now: Instant) -> bool {
         if let Some(edge) = edge {
             self.prune(edge, now);
         }
-        self.spent.is_empty() && self.in_flight == 0 && self.adrift == 0
+        self.spent.is_empty() && self.in_flight == 0 && self.unplaced_calls == 0
     }
 
     /// Calls on their way.
@@ -149,32 +157,38 @@ impl SlidingWindow {
     /// Calls a minute, if there is a limit and it is known.
     pub(crate) fn limit(&self) -> Option<u32> {
         match self.limit {
-            Limit::Of(limit) => Some(limit),
+            Limit::PerMinute(limit) => Some(limit),
             _ => None,
         }
     }
 
     fn is_shared(&self, now: Instant) -> bool {
-        self.shared.is_some_and(|until| now < until)
+        self.shared_until.is_some_and(|until| now < until)
     }
 
-    fn count(&mut self, reset: i64, calls: f64) {
-        self.spent.entry(reset).or_default().ours += calls;
+    fn add_calls(&mut self, reset: i64, calls: f64) {
+        self.spent.entry(reset).or_default().own += calls;
     }
 
     /// What the server says against what is mirrored. If it counts more than all our calls can explain,
     /// others spend too: their calls are taken to be of the current window, where they weigh longest. If
     /// it counts less and nothing of ours is on its way, they were fewer than was thought.
-    fn compare(&mut self, edge: &WindowEdge, reading: &WindowHeaders, sent: Instant, now: Instant) {
+    fn apply_headers(
+        &mut self,
+        edge: &WindowEdge,
+        reading: &WindowHeaders,
+        sent: Instant,
+        now: Instant,
+    ) {
         let counted = f64::from(reading.limit) - reading.remaining as f64;
         let (least, most) = (counted - 0.5, counted + 0.5);
-        let (then, mirrored) = (self.load(edge, sent), self.load(edge, now));
+        let (then, mirrored) = (self.max_rate(edge, sent), self.max_rate(edge, now));
         let others = &mut self.spent.entry(reading.reset).or_default().others;
         if least > then + EPSILON {
             let unexplained = most - mirrored;
             *others += unexplained;
             if unexplained >= 1.0 {
-                self.shared = Some(now + SUSPICION);
+                self.shared_until = Some(now + SHARED_FOR);
             }
         } else if most < mirrored && self.in_flight == 0 {
             *others = (*others - (mirrored - most)).max(0.0);
@@ -183,36 +197,41 @@ impl SlidingWindow {
 
     fn prune(&mut self, edge: &WindowEdge, now: Instant) {
         self.spent
-            .retain(|reset, _| weight(edge.latest(*reset), now) > 0.0);
+            .retain(|reset, _| window_weight(edge.latest_end(*reset), now) > 0.0);
     }
 
     /// The server's rate, at most.
-    fn load(&self, edge: &WindowEdge, at: Instant) -> f64 {
+    fn max_rate(&self, edge: &WindowEdge, at: Instant) -> f64 {
         let past = self.spent.iter().map(|(reset, spent)| {
-            let calls = spent.ours + spent.others;
-            calls * weight(edge.latest(*reset), at)
+            let calls = spent.own + spent.others;
+            calls * window_weight(edge.latest_end(*reset), at)
         });
         past.sum::<f64>() + f64::from(self.in_flight)
     }
 
-    fn forecast(&self, edge: &WindowEdge, limit: u32, n: usize, now: Instant) -> Instant {
+    fn forecast_nth(&self, edge: &WindowEdge, limit: u32, n: usize, now: Instant) -> Instant {
         let spent = self.spent.iter();
         let mut loads: Vec<(Instant, f64)> = spent
-            .map(|(reset, spent)| (edge.latest(*reset), spent.ours + spent.others))
+            .map(|(reset, spent)| (edge.latest_end(*reset), spent.own + spent.others))
             .collect();
         let (mut begin, mut left) = (now, n);
-        loads.push((edge.latest(edge.current(now)), f64::from(self.in_flight)));
-        for _ in 0..HORIZON {
-            let end = edge.latest(edge.current(begin));
+        loads.push((
+            edge.latest_end(edge.current_reset(now)),
+            f64::from(self.in_flight),
+        ));
+        for _ in 0..FORECAST_WINDOWS {
+            let end = edge.latest_end(edge.current_reset(begin));
             let load = |at| {
                 loads
                     .iter()
-                    .map(|(end, calls)| calls * weight(*end, at))
+                    .map(|(end, calls)| calls * window_weight(*end, at))
                     .sum()
             };
-            let before_end = fitting(limit, load(end));
+            let before_end = calls_below_limit(limit, load(end));
             if left <= before_end {
-                return earliest(begin, end, |at| left <= fitting(limit, load(at)));
+                return earliest_instant(begin, end, |at| {
+                    left <= calls_below_limit(limit, load(at))
+                });
             }
             loads.push((end, before_end as f64));
             left -= before_end;
@@ -223,20 +242,20 @@ impl SlidingWindow {
 }
 
 /// How many more calls a limiter takes whose rate is `load`.
-fn fitting(limit: u32, load: f64) -> usize {
+fn calls_below_limit(limit: u32, load: f64) -> usize {
     let room = (f64::from(limit) + 0.5 - load - EPSILON).ceil() - 1.0;
     // Negative where others have overspent; a cast would wrap only for a limit beyond any.
     room.max(0.0) as usize
 }
 
 /// What a call still counts whose window ends at `end`.
-fn weight(end: Instant, at: Instant) -> f64 {
+fn window_weight(end: Instant, at: Instant) -> f64 {
     let past = at.saturating_duration_since(end).as_secs_f64();
     (1.0 - past / WINDOW.as_secs_f64()).max(0.0)
 }
 
 /// The first moment of a span, by the millisecond, from which something holds that holds at its end.
-fn earliest(begin: Instant, end: Instant, holds: impl Fn(Instant) -> bool) -> Instant {
+fn earliest_instant(begin: Instant, end: Instant, holds: impl Fn(Instant) -> bool) -> Instant {
     if holds(begin) {
         return begin;
     }

@@ -24,14 +24,14 @@ fn hint(status: u16, limit: u32, remaining: i64, reset: i64) -> Hint {
     }
 }
 
-fn scene(limit: u32, remaining: i64) -> Scene {
+fn fixture(limit: u32, remaining: i64) -> Scene {
     let now = Instant::now() + Duration::from_secs(1000);
     let date = RESET - 29;
     let edge = WindowEdge::learn(None, RESET, Some(date), now, now);
     let mut window = SlidingWindow::default();
-    window.sent();
+    window.record_sent();
     let first = hint(200, limit, remaining, RESET);
-    window.heard(Some(&edge), &first, now, now);
+    window.record_answer(Some(&edge), &first, now, now);
     Scene { window, edge, now }
 }
 
@@ -42,16 +42,17 @@ impl Scene {
     }
 
     fn call(&mut self, status: u16, remaining: i64) {
-        self.window.sent();
+        self.window.record_sent();
         let limit = self.window.limit().expect("a limit");
         let heard = hint(status, limit, remaining, RESET);
         let edge = self.edge;
-        self.window.heard(Some(&edge), &heard, self.now, self.now);
+        self.window
+            .record_answer(Some(&edge), &heard, self.now, self.now);
     }
 
     /// Seconds until the `n`-th next call.
     fn at(&self, n: usize) -> Option<f64> {
-        let at = self.window.at(Some(&self.edge), n, self.now)?;
+        let at = self.window.nth_call_at(Some(&self.edge), n, self.now)?;
         Some((at - self.now).as_secs_f64())
     }
 }
@@ -61,14 +62,14 @@ fn one_call_goes_before_anything_is_known() {
     let mut window = SlidingWindow::default();
     let now = Instant::now();
     assert_eq!(window.room(None, now), 1);
-    window.sent();
+    window.record_sent();
     assert_eq!(window.room(None, now), 0);
-    assert_eq!(window.at(None, 1, now), None);
+    assert_eq!(window.nth_call_at(None, 1, now), None);
 }
 
 #[test]
-fn a_full_window_opens_as_the_formula_says() {
-    let mut scene = scene(5, 4);
+fn a_full_window_opens_as_the_formula_predicts() {
+    let mut scene = fixture(5, 4);
     for left in (0..4).rev() {
         scene.call(200, left);
     }
@@ -84,60 +85,60 @@ fn a_full_window_opens_as_the_formula_says() {
 
 #[test]
 fn calls_on_their_way_count_in_full() {
-    let mut scene = scene(5, 4);
+    let mut scene = fixture(5, 4);
     for room in [3, 2, 1, 0] {
-        scene.window.sent();
+        scene.window.record_sent();
         assert_eq!(scene.room(0.0), room);
     }
-    scene.window.returned();
+    scene.window.record_returned();
     assert_eq!(scene.room(0.0), 1);
 }
 
 #[test]
 fn a_call_without_an_answer_counts_for_a_window_longer() {
-    let mut alone = scene(1, 0);
+    let mut alone = fixture(1, 0);
     alone.window.spent.clear();
-    alone.window.sent();
+    alone.window.record_sent();
     let edge = alone.edge;
-    alone.window.lost(Some(&edge), alone.now);
+    alone.window.record_lost(Some(&edge), alone.now);
     assert_eq!((alone.room(115.0), alone.room(122.0)), (0, 1));
 }
 
 #[test]
 fn what_others_spend_is_believed_and_makes_us_go_one_by_one() {
-    let mut shared = scene(100, 39);
+    let mut shared = fixture(100, 39);
     assert_eq!(shared.room(0.0), 1);
-    shared.window.sent();
+    shared.window.record_sent();
     assert_eq!(shared.room(0.0), 0);
     assert_eq!(shared.window.limit(), Some(100));
-    assert!(shared.window.load(&shared.edge, shared.now) >= 61.0);
+    assert!(shared.window.max_rate(&shared.edge, shared.now) >= 61.0);
     // They were fewer than was thought.
-    shared.window.returned();
+    shared.window.record_returned();
     shared.call(200, 68);
-    let load = shared.window.load(&shared.edge, shared.now);
+    let load = shared.window.max_rate(&shared.edge, shared.now);
     assert!((load - 32.5).abs() < 0.01, "{load}");
 }
 
 #[test]
 fn a_refused_call_is_not_counted() {
-    let mut full = scene(5, 4);
+    let mut full = fixture(5, 4);
     for left in (0..4).rev() {
         full.call(200, left);
     }
-    let before = full.window.load(&full.edge, full.now);
+    let before = full.window.max_rate(&full.edge, full.now);
     full.call(429, 0);
-    assert_eq!(full.window.load(&full.edge, full.now), before);
+    assert_eq!(full.window.max_rate(&full.edge, full.now), before);
 }
 
 #[test]
-fn no_word_of_a_limit_means_none() {
+fn without_limit_headers_there_is_no_limit() {
     let mut window = SlidingWindow::default();
     let now = Instant::now();
-    window.sent();
+    window.record_sent();
     let silent = Hint {
         reading: None,
         ..hint(200, 1, 1, 1)
     };
-    window.heard(None, &silent, now, now);
+    window.record_answer(None, &silent, now, now);
     assert_eq!(window.room(None, now), usize::MAX);
 }

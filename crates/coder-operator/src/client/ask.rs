@@ -1,7 +1,7 @@
-//! Requests and how their answers are read: one constructor for each call.
+//! Requests and how their responses are decoded: one constructor for each call.
 //!
-//! A name becomes one segment of a path and never more: what could lead elsewhere is escaped, and what
-//! cannot be escaped is refused before anything is sent.
+//! A name is always exactly one path segment: special characters are escaped, and names that cannot
+//! be escaped are refused before anything is sent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,16 +21,16 @@ use super::model::{
 
 type Result<T> = std::result::Result<T, CallError>;
 
-/// A request whose answer is a `T`.
+/// A request with response type `T`.
 pub struct CoderCall<T> {
-    /// Which call.
+    /// The endpoint.
     pub endpoint: CoderEndpoint,
-    /// How.
+    /// The HTTP method.
     pub(super) method: Method,
-    /// What the server's rate limit counts by: the path, without a query.
+    /// The path without a query, by which the server's rate limit counts.
     pub path: String,
     pub(super) body: Option<Bytes>,
-    read: fn(&[u8]) -> Option<T>,
+    parse: fn(&[u8]) -> Option<T>,
 }
 
 impl<T> CoderCall<T> {
@@ -45,111 +45,121 @@ impl<T> CoderCall<T> {
             method,
             path,
             body: None,
-            read,
+            parse: read,
         }
     }
 
-    fn with(mut self, body: &impl Serialize) -> Self {
+    fn with_body(mut self, body: &impl Serialize) -> Self {
         let body = serde_json::to_vec(body).expect("strings and flags are JSON");
         self.body = Some(Bytes::from(body));
         self
     }
 
-    pub(super) fn read(&self, body: &[u8]) -> Option<T> {
-        (self.read)(body)
+    pub(super) fn parse(&self, body: &[u8]) -> Option<T> {
+        (self.parse)(body)
     }
 }
 
 impl CoderCall<BuildInfo> {
-    /// Which version the server is.
+    /// Version of the server.
     #[must_use]
     pub fn build_info() -> Self {
         let path = "/api/v2/buildinfo".to_owned();
-        Self::new(CoderEndpoint::BuildInfo, Method::GET, path, json)
+        Self::new(CoderEndpoint::BuildInfo, Method::GET, path, parse_object)
     }
 }
 
 impl CoderCall<CoderUser> {
-    /// Whose token it is.
+    /// The user of the token.
     #[must_use]
     pub fn user() -> Self {
         let path = "/api/v2/users/me".to_owned();
-        Self::new(CoderEndpoint::User, Method::GET, path, json)
+        Self::new(CoderEndpoint::User, Method::GET, path, parse_object)
     }
 }
 
 impl CoderCall<Organization> {
-    /// The organisation of a name or id.
+    /// The organization with a name or ID.
     ///
     /// # Errors
-    /// As all that take a name: it cannot be part of a path.
+    /// The name cannot be part of a path.
     pub fn organization(name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::Organization;
-        let path = format!("/api/v2/organizations/{}", segment(endpoint, name)?);
-        Ok(Self::new(endpoint, Method::GET, path, json))
+        let path = format!("/api/v2/organizations/{}", encode_segment(endpoint, name)?);
+        Ok(Self::new(endpoint, Method::GET, path, parse_object))
     }
 }
 
 impl CoderCall<Vec<ProvisionerKey>> {
-    /// The keys of an organisation.
+    /// The keys of an organization.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn keys(organization: &str) -> Result<Self> {
-        let path = keys(CoderEndpoint::ListKeys, organization)?;
-        Ok(Self::new(CoderEndpoint::ListKeys, Method::GET, path, list))
+        let path = keys_path(CoderEndpoint::ListKeys, organization)?;
+        Ok(Self::new(
+            CoderEndpoint::ListKeys,
+            Method::GET,
+            path,
+            parse_list,
+        ))
     }
 }
 
 impl CoderCall<CreatedKey> {
-    /// A new key.
+    /// Creates a key.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
-    pub fn new_key(
+    pub fn create_key(
         organization: &str,
         name: &str,
         tags: &BTreeMap<String, String>,
     ) -> Result<Self> {
         let endpoint = CoderEndpoint::CreateKey;
-        let path = keys(endpoint, organization)?;
+        let path = keys_path(endpoint, organization)?;
         let ask = Self::new(endpoint, Method::POST, path, |body| {
-            let made = json::<CreateKeyResponse>(body)?.key;
+            let made = parse_object::<CreateKeyResponse>(body)?.key;
             (!made.is_empty()).then_some(CreatedKey(made))
         });
-        Ok(ask.with(&CreateKeyRequest { name, tags }))
+        Ok(ask.with_body(&CreateKeyRequest { name, tags }))
     }
 }
 
 impl CoderCall<Vec<ProvisionerKeyDaemons>> {
-    /// The keys of an organisation and the daemons that are connected with each.
+    /// The keys of an organization, with the daemons connected with each.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn daemons(organization: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::ListDaemons;
-        let path = format!("{}/daemons", keys(endpoint, organization)?);
-        Ok(Self::new(endpoint, Method::GET, path, list))
+        let path = format!("{}/daemons", keys_path(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::GET, path, parse_list))
     }
 }
 
 impl CoderCall<Entitlements> {
-    /// What the licence allows.
+    /// The features of the license.
     #[must_use]
     pub fn entitlements() -> Self {
         let path = "/api/v2/entitlements".to_owned();
-        Self::new(CoderEndpoint::Entitlements, Method::GET, path, json)
+        Self::new(CoderEndpoint::Entitlements, Method::GET, path, parse_object)
     }
 }
 
 impl CoderCall<WorkspaceProxy> {
-    /// The workspace proxy of a name or id.
+    /// The workspace proxy with a name or ID.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn proxy(name: &str) -> Result<Self> {
-        let path = proxy(CoderEndpoint::GetProxy, name)?;
-        Ok(Self::new(CoderEndpoint::GetProxy, Method::GET, path, json))
+        let path = proxy_path(CoderEndpoint::GetProxy, name)?;
+        Ok(Self::new(
+            CoderEndpoint::GetProxy,
+            Method::GET,
+            path,
+            parse_object,
+        ))
     }
 }
 
@@ -159,28 +169,38 @@ impl CoderCall<Vec<WorkspaceProxy>> {
     pub fn proxies() -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
         Self::new(CoderEndpoint::GetProxy, Method::GET, path, |body| {
-            Some(json::<Regions>(body)?.regions.unwrap_or_default())
+            Some(parse_object::<Regions>(body)?.regions.unwrap_or_default())
         })
     }
 }
 
 impl CoderCall<CreatedProxy> {
-    /// A new workspace proxy.
+    /// Registers a workspace proxy.
     #[must_use]
-    pub fn new_proxy(looks: &ProxyDisplay) -> Self {
+    pub fn create_proxy(looks: &ProxyDisplay) -> Self {
         let path = "/api/v2/workspaceproxies".to_owned();
-        let ask = Self::new(CoderEndpoint::CreateProxy, Method::POST, path, made_proxy);
-        ask.with(looks)
+        let ask = Self::new(
+            CoderEndpoint::CreateProxy,
+            Method::POST,
+            path,
+            parse_created_proxy,
+        );
+        ask.with_body(looks)
     }
 
-    /// Other looks or another token for a workspace proxy.
+    /// Changes the display fields of a workspace proxy, or its token.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn patch_proxy(id: &str, looks: &ProxyDisplay, regenerate_token: bool) -> Result<Self> {
-        let path = proxy(CoderEndpoint::PatchProxy, id)?;
-        let ask = Self::new(CoderEndpoint::PatchProxy, Method::PATCH, path, made_proxy);
-        Ok(ask.with(&ProxyPatch {
+        let path = proxy_path(CoderEndpoint::PatchProxy, id)?;
+        let ask = Self::new(
+            CoderEndpoint::PatchProxy,
+            Method::PATCH,
+            path,
+            parse_created_proxy,
+        );
+        Ok(ask.with_body(&ProxyPatch {
             id,
             looks,
             regenerate_token,
@@ -189,51 +209,51 @@ impl CoderCall<CreatedProxy> {
 }
 
 impl CoderCall<()> {
-    /// The end of a key.
+    /// Deletes a key.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn delete_key(organization: &str, name: &str) -> Result<Self> {
         let endpoint = CoderEndpoint::DeleteKey;
-        let name = segment(endpoint, name)?;
-        let path = format!("{}/{name}", keys(endpoint, organization)?);
-        Ok(Self::new(endpoint, Method::DELETE, path, nothing))
+        let name = encode_segment(endpoint, name)?;
+        let path = format!("{}/{name}", keys_path(endpoint, organization)?);
+        Ok(Self::new(endpoint, Method::DELETE, path, ignore_body))
     }
 
-    /// The end of a workspace proxy.
+    /// Deletes a workspace proxy.
     ///
     /// # Errors
     /// See [`CoderCall::organization`].
     pub fn delete_proxy(id: &str) -> Result<Self> {
-        let path = proxy(CoderEndpoint::DeleteProxy, id)?;
+        let path = proxy_path(CoderEndpoint::DeleteProxy, id)?;
         Ok(Self::new(
             CoderEndpoint::DeleteProxy,
             Method::DELETE,
             path,
-            nothing,
+            ignore_body,
         ))
     }
 }
 
-fn keys(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
-    let organization = segment(endpoint, organization)?;
+fn keys_path(endpoint: CoderEndpoint, organization: &str) -> Result<String> {
+    let organization = encode_segment(endpoint, organization)?;
     Ok(format!(
         "/api/v2/organizations/{organization}/provisionerkeys"
     ))
 }
 
-fn proxy(endpoint: CoderEndpoint, name: &str) -> Result<String> {
+fn proxy_path(endpoint: CoderEndpoint, name: &str) -> Result<String> {
     Ok(format!(
         "/api/v2/workspaceproxies/{}",
-        segment(endpoint, name)?
+        encode_segment(endpoint, name)?
     ))
 }
 
-/// One segment of a path: whatever is not a letter, a digit or one of `-._~` is escaped. Dots alone mean
-/// another path even when they are escaped, and nothing at all means the path above.
-fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
+/// One path segment: all but letters, digits and `-._~` is escaped. Segments of dots mean another
+/// path even when escaped, and an empty one means the parent.
+fn encode_segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     if matches!(text, "" | "." | "..") {
-        return Err(CallError::unsendable(endpoint));
+        return Err(CallError::invalid_request(endpoint));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let one = |byte: u8| match plain(byte) {
@@ -243,20 +263,20 @@ fn segment(endpoint: CoderEndpoint, text: &str) -> Result<String> {
     Ok(text.bytes().map(one).collect())
 }
 
-/// An object. A list would be read as its fields in their order, which nobody meant.
-fn json<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
+/// An object. A list is rejected: serde would read its items as the fields in their order.
+fn parse_object<T: DeserializeOwned>(body: &[u8]) -> Option<T> {
     let object = body.trim_ascii_start().starts_with(b"{");
     object.then(|| serde_json::from_slice(body).ok())?
 }
 
-/// An empty list may come as null.
-fn list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
+/// An empty list may be null.
+fn parse_list<T: DeserializeOwned>(body: &[u8]) -> Option<Vec<T>> {
     let list = serde_json::from_slice::<Option<Vec<T>>>(body).ok()?;
     Some(list.unwrap_or_default())
 }
 
-fn made_proxy(body: &[u8]) -> Option<CreatedProxy> {
-    let made = json::<CreateProxyResponse>(body)?;
+fn parse_created_proxy(body: &[u8]) -> Option<CreatedProxy> {
+    let made = parse_object::<CreateProxyResponse>(body)?;
     let token = Some(made.proxy_token).filter(|token| !token.is_empty());
     Some(CreatedProxy {
         proxy: made.proxy,
@@ -264,11 +284,11 @@ fn made_proxy(body: &[u8]) -> Option<CreatedProxy> {
     })
 }
 
-fn nothing(_: &[u8]) -> Option<()> {
+fn ignore_body(_: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Without the body: nothing in it is worth the doubt.
+/// Leaves the body out: it may contain secrets.
 impl<T> fmt::Debug for CoderCall<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")

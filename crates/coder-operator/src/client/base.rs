@@ -1,87 +1,87 @@
-//! Where a server is: one spelling for each, so that two ways to write an address share one budget.
+//! Server URLs in normalized form, so that two spellings of one address share a rate limit.
 
 use std::fmt;
 use std::sync::Arc;
 
 use http::Uri;
 
-/// The address of a server, in its one spelling. Holds no credentials.
+/// The normalized URL of a server. Contains no credentials.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerUrl {
     url: Arc<str>,
-    /// Where the host begins.
-    host: usize,
+    /// Offset of the host.
+    host_start: usize,
 }
 
 impl ServerUrl {
-    /// Reads an address: `http` or `https`, a host, perhaps a port and a path. Case and the usual port
-    /// make no difference, and neither do slashes at the end or doubled ones.
+    /// Parses a URL: `http` or `https`, a host, optionally a port and a path. Case, default ports,
+    /// trailing and doubled slashes make no difference.
     ///
     /// # Errors
-    /// Says what to change, without repeating the address: it may hold a password.
+    /// Says what to change, without the URL itself: it may contain a password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let uri: Uri = text.parse().map_err(|_| "is not a URL".to_owned())?;
         let scheme = match uri.scheme_str().map(str::to_ascii_lowercase).as_deref() {
             Some("http") => "http",
             Some("https") => "https",
-            _ => return Err("must begin with http:// or https://".to_owned()),
+            _ => return Err("must start with http:// or https://".to_owned()),
         };
         let authority = uri.authority().map_or("", |authority| authority.as_str());
         if authority.contains('@') {
-            return Err("must not hold a user or password".to_owned());
+            return Err("must not contain a user or password".to_owned());
         }
         if text.contains(['?', '#']) {
-            return Err("must end with the path, without ? or #".to_owned());
+            return Err("must not contain ? or #".to_owned());
         }
         let host = uri.host().unwrap_or_default().to_ascii_lowercase();
         if host.is_empty() {
-            return Err("names no host".to_owned());
+            return Err("has no host".to_owned());
         }
-        let port = match port(authority, &host)? {
+        let port = match parse_port(authority, &host)? {
             None => String::new(),
             Some(80) if scheme == "http" => String::new(),
             Some(443) if scheme == "https" => String::new(),
             Some(port) => format!(":{port}"),
         };
-        let path = clean(uri.path())?;
+        let path = normalize_path(uri.path())?;
         Ok(Self {
             url: format!("{scheme}://{host}{port}{path}").into(),
-            host: scheme.len() + "://".len(),
+            host_start: scheme.len() + "://".len(),
         })
     }
 
-    /// The whole, without a slash at the end.
+    /// The URL, without a trailing slash.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What metrics and messages call the server: host, port unless it is the usual one, and path.
+    /// The server's name in metrics and messages: host, port unless it is the default, and path.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.url[self.host..]
+        &self.url[self.host_start..]
     }
 }
 
-fn port(authority: &str, host: &str) -> Result<Option<u16>, String> {
+fn parse_port(authority: &str, host: &str) -> Result<Option<u16>, String> {
     match authority[host.len()..].strip_prefix(':') {
         None | Some("") => Ok(None),
         Some(port) => match port.parse() {
             Ok(port) if port > 0 => Ok(Some(port)),
-            _ => Err("has a port that is none".to_owned()),
+            _ => Err("has an invalid port".to_owned()),
         },
     }
 }
 
-/// A path without empty segments. One that climbs is refused: it is not where it seems to be.
-fn clean(path: &str) -> Result<String, String> {
+/// The path without empty segments. Dot segments are refused, because they lead elsewhere.
+fn normalize_path(path: &str) -> Result<String, String> {
     let segments = path.split('/').filter(|segment| !segment.is_empty());
     let mut clean = String::new();
     for segment in segments {
         let dots = segment.to_ascii_lowercase().replace("%2e", ".");
         if matches!(dots.as_str(), "." | "..") {
-            return Err("has a path with dots for segments".to_owned());
+            return Err("must not have . or .. in its path".to_owned());
         }
         clean.push('/');
         clean.push_str(segment);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_and_not_repeated() {
+    fn an_invalid_address_is_rejected_and_not_repeated() {
         for text in [
             "",
             "coder.example.com",

@@ -1,24 +1,24 @@
-//! The calls that the operator knows, as metrics and messages name them. A name never holds anything that
-//! somebody chose: not the name of a key, of an organisation or of a proxy.
+//! The API calls in use, as metrics and messages name them. A name never contains user input, such
+//! as the name of a key, an organization or a proxy.
 
-/// A call.
+/// An API call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CoderEndpoint {
-    /// Which version the server is.
+    /// Read the server's version.
     BuildInfo,
-    /// Whose token it is.
+    /// Read the token's user.
     User,
-    /// Read an organisation.
+    /// Read an organization.
     Organization,
-    /// List an organisation's keys.
+    /// List an organization's keys.
     ListKeys,
-    /// Make a key.
+    /// Create a key.
     CreateKey,
     /// Delete a key.
     DeleteKey,
-    /// List an organisation's keys with their daemons.
+    /// List an organization's keys with their daemons.
     ListDaemons,
-    /// What the licence allows.
+    /// Read the features of the license.
     Entitlements,
     /// Read a workspace proxy.
     GetProxy,
@@ -26,12 +26,12 @@ pub enum CoderEndpoint {
     CreateProxy,
     /// Change a workspace proxy or its token.
     PatchProxy,
-    /// Take a workspace proxy back.
+    /// Delete a workspace proxy.
     DeleteProxy,
 }
 
 impl CoderEndpoint {
-    /// All of them.
+    /// All calls.
     pub const ALL: [Self; 12] = [
         Self::BuildInfo,
         Self::User,
@@ -47,7 +47,7 @@ impl CoderEndpoint {
         Self::DeleteProxy,
     ];
 
-    /// In messages.
+    /// Name in messages.
     #[must_use]
     pub const fn phrase(self) -> &'static str {
         match self {
@@ -66,9 +66,9 @@ impl CoderEndpoint {
         }
     }
 
-    /// In metrics.
+    /// Name in metrics.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::BuildInfo => "buildinfo",
             Self::User => "user",
@@ -85,7 +85,7 @@ impl CoderEndpoint {
         }
     }
 
-    /// Whether the server may be asked not to count it, for those who want that.
+    /// Whether the rate-limit bypass is allowed for it, if configured.
     #[must_use]
     pub const fn may_bypass(self) -> bool {
         matches!(
@@ -99,15 +99,15 @@ impl CoderEndpoint {
         )
     }
 
-    /// Whether the server asks who calls. A token is not sent where it does not.
+    /// Whether the server authenticates it. Otherwise no token is sent.
     #[must_use]
     pub const fn needs_token(self) -> bool {
         !matches!(self, Self::BuildInfo | Self::Entitlements)
     }
 
-    /// Whether it changes nothing at the server.
+    /// Whether it only reads.
     #[must_use]
-    pub const fn is_look(self) -> bool {
+    pub const fn is_read(self) -> bool {
         !matches!(
             self,
             Self::CreateKey

@@ -1,57 +1,56 @@
-//! What a call that did not succeed has told, by class, with everything secret taken out before it is
-//! kept.
+//! Errors of server calls by class, with secrets removed before the text is stored.
 
 use std::fmt;
 
 use http::{HeaderMap, StatusCode};
 
-use super::clean::clean;
 use super::endpoint::CoderEndpoint;
 use super::model::CoderErrorBody;
+use super::redact::redact;
 use aplomb_http_client::ApiToken;
 
-/// What a refusal means for whoever asked.
+/// What a failed call means for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallErrorClass {
-    /// 400, 422 and any other 4xx: the request is wrong and stays so until the spec changes.
+    /// 400, 422 and any other 4xx: the request is invalid until the spec changes.
     Invalid,
-    /// 401: the token is not taken.
+    /// 401: the token was rejected.
     Token,
-    /// 403: the token may not do this, or the server has no licence for it.
+    /// 403: the token lacks permission, or the server has no license for it.
     Forbidden,
-    /// 404: it is not there, or not to be seen by this token.
+    /// 404: it does not exist, or this token cannot see it.
     Missing,
-    /// 409: there is one of this name.
+    /// 409: the name exists already.
     Exists,
-    /// 412 or 428, in answer to the bypass header and to nothing else.
+    /// 412 or 428, only in response to the bypass header.
     BypassRefused,
     /// 429: the rate limit.
     Limited,
-    /// 5xx, 408, and a redirect, which nobody may follow with a token.
+    /// 5xx, 408, and redirects, which are not followed with a token.
     Server,
-    /// No answer came, or one that cannot be read: it may have happened all the same.
+    /// No response, or one that cannot be decoded: the call may have taken effect.
     NoAnswer,
 }
 
-/// A call that did not succeed. Holds no part of a token or key.
+/// A failed call. Contains no part of a token or key.
 #[derive(Clone)]
 pub struct CallError {
-    /// What it means.
+    /// The class.
     pub class: CallErrorClass,
-    /// The status of the answer, if one came.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// The call, as metrics and messages name it: `create key`.
+    /// The call as metrics and messages name it, for example `create key`.
     pub endpoint: &'static str,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// The headers of the answer: they speak of the rate limit, on a refusal too.
+    /// Response headers. They carry the rate limit, also on a refused call.
     pub headers: HeaderMap,
 }
 
 impl CallErrorClass {
-    /// What a status that is no success means. `bypass`: whether the header was sent.
+    /// The class of a failure status. `bypass`: whether the header was sent.
     #[must_use]
-    pub fn of(status: u16, bypass: bool) -> Self {
+    pub fn from_status(status: u16, bypass: bool) -> Self {
         match status {
             401 => Self::Token,
             403 => Self::Forbidden,
@@ -59,7 +58,7 @@ impl CallErrorClass {
             409 => Self::Exists,
             412 | 428 if bypass => Self::BypassRefused,
             429 => Self::Limited,
-            // A gateway has given up on the server.
+            // A proxy gave up on the server.
             408 => Self::Server,
             400..=499 => Self::Invalid,
             _ => Self::Server,
@@ -68,26 +67,29 @@ impl CallErrorClass {
 }
 
 impl CallError {
-    /// No answer came.
+    /// Error for a call without a response.
     pub(crate) fn no_answer(
         token: &ApiToken,
         endpoint: CoderEndpoint,
         cause: &dyn fmt::Display,
     ) -> Self {
-        Self::unanswered(endpoint, clean(token, &cause.to_string()))
+        Self::new_unanswered(endpoint, redact(token, &cause.to_string()))
     }
 
-    /// No answer came within the time there was.
-    pub(crate) fn late(endpoint: CoderEndpoint) -> Self {
-        Self::unanswered(endpoint, "the server did not answer in time".to_owned())
+    /// Error for a call without a response before its deadline.
+    pub(crate) fn timed_out(endpoint: CoderEndpoint) -> Self {
+        Self::new_unanswered(
+            endpoint,
+            "the server did not respond before the deadline".to_owned(),
+        )
     }
 
-    /// It was not sent: another replica may be acting.
-    pub(crate) fn without_lease(endpoint: CoderEndpoint) -> Self {
-        Self::unanswered(endpoint, "this replica does not hold the lease".to_owned())
+    /// The call was not sent: another replica may be the leader.
+    pub(crate) fn lease_lost(endpoint: CoderEndpoint) -> Self {
+        Self::new_unanswered(endpoint, "this replica does not hold the lease".to_owned())
     }
 
-    fn unanswered(endpoint: CoderEndpoint, message: String) -> Self {
+    fn new_unanswered(endpoint: CoderEndpoint, message: String) -> Self {
         Self {
             class: CallErrorClass::NoAnswer,
             status: None,
@@ -97,27 +99,28 @@ impl CallError {
         }
     }
 
-    /// It cannot be sent at all.
-    pub(super) fn unsendable(endpoint: CoderEndpoint) -> Self {
+    /// The request cannot be sent at all.
+    pub(super) fn invalid_request(endpoint: CoderEndpoint) -> Self {
         Self {
             class: CallErrorClass::Invalid,
             status: None,
             endpoint: endpoint.phrase(),
-            message: "the name is empty or made of dots, and cannot be part of a path".to_owned(),
+            message: "the name is empty or consists of dots, and cannot be part of a path"
+                .to_owned(),
             headers: HeaderMap::new(),
         }
     }
 
-    /// An answer of success about something that was deleted.
+    /// A successful response about a deleted object.
     pub(crate) fn deleted(endpoint: CoderEndpoint) -> Self {
         Self {
             class: CallErrorClass::Missing,
-            message: "it was deleted at the server".to_owned(),
-            ..Self::unsendable(endpoint)
+            message: "it was deleted on the server".to_owned(),
+            ..Self::invalid_request(endpoint)
         }
     }
 
-    /// An answer of success that cannot be read. What is in it stays there: it may be a key.
+    /// A successful response that cannot be decoded. The body is left out: it may contain a key.
     pub(super) fn unreadable(
         endpoint: CoderEndpoint,
         status: StatusCode,
@@ -128,32 +131,32 @@ impl CallError {
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
             message: format!(
-                "answered {} with a body that cannot be read",
+                "responded {} with a body that cannot be decoded",
                 status.as_u16()
             ),
             headers,
         }
     }
 
-    /// An answer of failure. Its status counts; its words are for people, where it speaks the server's
-    /// language.
-    pub(super) fn refused(
+    /// A failure response. The status decides the class; a body in coderd's format becomes the
+    /// message.
+    pub(super) fn from_response(
         token: &ApiToken,
         endpoint: CoderEndpoint,
         bypass: bool,
         (status, headers, body): (StatusCode, HeaderMap, &[u8]),
     ) -> Self {
         let said = serde_json::from_slice::<CoderErrorBody>(body).ok();
-        let said = said.map(|said| clean(token, &said.text()));
+        let said = said.map(|said| redact(token, &said.message_text()));
         let message = match said.filter(|said| !said.is_empty()) {
             Some(said) => said,
             None if status.is_redirection() => {
-                format!("answered {status} to somewhere else, which is not followed")
+                format!("responded {status}; redirects are not followed")
             }
-            None => format!("answered {status} without a reason"),
+            None => format!("responded {status} without an error message"),
         };
         Self {
-            class: CallErrorClass::of(status.as_u16(), bypass),
+            class: CallErrorClass::from_status(status.as_u16(), bypass),
             status: Some(status.as_u16()),
             endpoint: endpoint.phrase(),
             message,
@@ -168,7 +171,7 @@ impl fmt::Display for CallError {
     }
 }
 
-/// Without the headers: what a gateway puts there is nobody's to vouch for.
+/// Leaves the headers out: a proxy may have put anything there.
 impl fmt::Debug for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallError")

@@ -1,5 +1,5 @@
-//! The bodies of coderd's API, as far as they are read. What the server adds is ignored, what it leaves
-//! out or sends as null has a default.
+//! The bodies of coderd's API, reduced to the fields in use. Unknown fields are ignored; missing
+//! and null fields have defaults.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,57 +7,57 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What the server is.
+/// Build information of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BuildInfo {
-    /// Such as `v2.36.1+0d2d1c8`.
+    /// For example `v2.36.1+0d2d1c8`.
     pub version: String,
 }
 
-/// Whose token it is.
+/// The user of the token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CoderUser {
-    /// The id, by which the server counts.
+    /// The ID, by which the server's rate limit counts.
     pub id: String,
 }
 
-/// An organisation.
+/// An organization.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Organization {
-    /// Its id.
+    /// ID.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
-/// A provisioner key, without its plaintext, which is told once.
+/// A provisioner key without its plaintext, which is returned only on creation.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ProvisionerKey {
-    /// Its id.
+    /// ID.
     pub id: String,
-    /// When it was made, by the server's clock.
+    /// Creation time, by the server's clock.
     pub created_at: Timestamp,
-    /// Its name, in lower case.
+    /// Name, in lower case.
     pub name: String,
-    /// Its tags.
+    /// Tags.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,
 }
 
 impl ProvisionerKey {
-    /// Its id, if the server has told it: the answer to its making does not.
+    /// The ID, if known: the response to the creation does not contain it.
     #[must_use]
-    pub fn told_id(&self) -> Option<String> {
+    pub fn known_id(&self) -> Option<String> {
         Some(self.id.clone()).filter(|id| !id.is_empty())
     }
 }
 
-/// A key and the daemons that are connected with it.
+/// A key and the daemons connected with it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ProvisionerKeyDaemons {
     /// The key.
     pub key: ProvisionerKey,
-    /// The daemons that were seen within three heartbeats.
+    /// The daemons seen within three heartbeats.
     #[serde(default)]
     pub daemons: Option<Vec<ProvisionerDaemon>>,
 }
@@ -65,28 +65,28 @@ pub struct ProvisionerKeyDaemons {
 /// A connected daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct ProvisionerDaemon {
-    /// Its id.
+    /// ID.
     pub id: String,
-    /// Its name.
+    /// Name.
     #[serde(default)]
     pub name: String,
-    /// `offline`, `idle`, `busy`, or nothing.
+    /// `offline`, `idle`, `busy`, or missing.
     #[serde(default)]
     pub status: Option<String>,
-    /// When it was last heard of, by the server's clock.
+    /// Last heartbeat, by the server's clock.
     #[serde(default)]
     pub last_seen_at: Option<Timestamp>,
 }
 
-/// What a licence says of one feature.
+/// The license state of a feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entitlement {
-    /// It may be used.
+    /// Licensed.
     Entitled,
-    /// It may be used for some time yet.
+    /// License expired, but still usable for some time.
     GracePeriod,
-    /// It may not.
+    /// Not licensed.
     #[default]
     #[serde(other)]
     NotEntitled,
@@ -95,19 +95,19 @@ pub enum Entitlement {
 /// One feature.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Feature {
-    /// What the licence says.
+    /// License state.
     #[serde(default)]
     pub entitlement: Entitlement,
-    /// Whether it is switched on.
+    /// Whether it is enabled.
     #[serde(default)]
     pub enabled: bool,
 }
 
-/// What the licence allows of what the operator needs.
+/// License state of the features that the operator needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "Licence")]
 pub struct Entitlements {
-    /// Provisioner daemons outside of the server, with keys.
+    /// External provisioner daemons.
     pub provisioners: Feature,
     /// Workspace proxies.
     pub proxies: Feature,
@@ -138,41 +138,41 @@ impl From<Licence> for Entitlements {
 /// A workspace proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct WorkspaceProxy {
-    /// Its id.
+    /// ID.
     pub id: String,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people see.
+    /// Display name.
     #[serde(default)]
     pub display_name: String,
-    /// Its icon.
+    /// Icon.
     #[serde(default, rename = "icon_url")]
     pub icon: String,
-    /// When it was made, by the server's clock.
+    /// Creation time, by the server's clock.
     #[serde(default)]
     pub created_at: Option<Timestamp>,
-    /// Whether it was deleted: by its id the server shows it all the same.
+    /// Whether it was deleted: a read by ID still returns it.
     #[serde(default)]
     pub deleted: bool,
-    /// How it is.
+    /// Health.
     #[serde(default)]
     pub status: Option<WorkspaceProxyHealth>,
 }
 
-/// How a workspace proxy is.
+/// Health of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct WorkspaceProxyHealth {
-    /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` of one that was deleted.
+    /// `ok`, `unreachable`, `unhealthy`, `unregistered`, or `unknown` if it was deleted.
     #[serde(default)]
     pub status: String,
 }
 
-/// A new key's plaintext. Cannot be printed.
+/// The plaintext of a new key. Cannot be printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CreatedKey(pub(crate) String);
 
 impl CreatedKey {
-    /// For the Secret, and nothing else.
+    /// The plaintext, only for the Secret.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -190,18 +190,18 @@ impl fmt::Debug for CreatedKey {
 pub struct CreatedProxy {
     /// The proxy.
     pub proxy: WorkspaceProxy,
-    /// Its token, unless the old one stays.
+    /// Its token, unless it keeps the old one.
     pub token: Option<CreatedKey>,
 }
 
-/// What people see of a workspace proxy.
+/// Display fields of a workspace proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ProxyDisplay {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What people see.
+    /// Display name.
     pub display_name: String,
-    /// Its icon.
+    /// Icon.
     pub icon: String,
 }
 
@@ -237,7 +237,7 @@ pub(super) struct Regions {
     pub(super) regions: Option<Vec<WorkspaceProxy>>,
 }
 
-/// Why something was refused.
+/// The body of an error response.
 #[derive(Deserialize)]
 pub(super) struct CoderErrorBody {
     #[serde(default)]
@@ -257,8 +257,8 @@ struct Validation {
 }
 
 impl CoderErrorBody {
-    /// In one line.
-    pub(super) fn text(&self) -> String {
+    /// As one line.
+    pub(super) fn message_text(&self) -> String {
         let fields = self.validations.iter().flatten();
         let fields = fields.map(|one| format!("{}: {}", one.field, one.detail));
         let parts = [Some(self.message.clone()), self.detail.clone()];

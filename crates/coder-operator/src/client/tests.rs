@@ -1,4 +1,4 @@
-//! Each call over a transport that answers what it is told to.
+//! Each call over a transport with a prepared response.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ const KEY: &str = "k3yPlainTextOfForty3CharactersLongAbCdEfGhI";
 
 type Asked = Arc<Mutex<Vec<Request<Bytes>>>>;
 
-fn copy(request: &Request<Bytes>) -> Request<Bytes> {
+fn clone_request(request: &Request<Bytes>) -> Request<Bytes> {
     let mut copy = Request::new(request.body().clone());
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
@@ -22,12 +22,12 @@ fn copy(request: &Request<Bytes>) -> Request<Bytes> {
     copy
 }
 
-/// A client whose every request is answered with `status` and `body`, and what it asked.
-fn answered(status: u16, body: &str) -> (CoderClient, Asked) {
+/// A client whose every request gets `status` and `body`, and the requests it has sent.
+fn client_with_answer(status: u16, body: &str) -> (CoderClient, Asked) {
     let asked = Asked::default();
     let (log, body) = (asked.clone(), Bytes::from(body.to_owned()));
     let transport = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
-        log.lock().expect("no panic").push(copy(&request));
+        log.lock().expect("no panic").push(clone_request(&request));
         let answer = Response::builder()
             .status(status)
             .header("x-ratelimit-remaining", "17")
@@ -50,9 +50,9 @@ fn tags() -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_key_is_asked_for_by_name_and_tags_and_the_headers_are_kept() {
-    let (client, asked) = answered(201, &format!(r#"{{"key": "{KEY}"}}"#));
-    let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
+async fn a_key_is_requested_by_name_and_tags_and_the_headers_are_kept() {
+    let (client, asked) = client_with_answer(201, &format!(r#"{{"key": "{KEY}"}}"#));
+    let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
     let made = client.send(&ask, true).await.expect("made");
     assert_eq!((made.status, made.body.reveal()), (201, KEY));
     assert_eq!(made.headers["x-ratelimit-remaining"], "17");
@@ -70,8 +70,8 @@ async fn a_key_is_asked_for_by_name_and_tags_and_the_headers_are_kept() {
 }
 
 #[tokio::test]
-async fn without_the_wish_there_is_no_bypass_header() {
-    let (client, asked) = answered(200, r#"{"id": "u-1", "username": "x"}"#);
+async fn without_the_option_there_is_no_bypass_header() {
+    let (client, asked) = client_with_answer(200, r#"{"id": "u-1", "username": "x"}"#);
     let user = client
         .send(&CoderCall::user(), false)
         .await
@@ -82,8 +82,8 @@ async fn without_the_wish_there_is_no_bypass_header() {
 }
 
 #[tokio::test]
-async fn no_token_is_sent_where_none_is_asked_for() {
-    let (client, asked) = answered(
+async fn no_token_is_sent_where_none_is_requested() {
+    let (client, asked) = client_with_answer(
         200,
         r#"{"id": "u-1", "version": "v2.36.1", "features": {}}"#,
     );
@@ -102,19 +102,19 @@ async fn no_token_is_sent_where_none_is_asked_for() {
         .map(|it| it.headers().values().any(|it| it == SECRET));
     assert_eq!(tokens.collect::<Vec<_>>(), [false, false, true]);
     let none = CoderEndpoint::ALL.iter().filter(|it| !it.needs_token());
-    assert!(none.clone().all(|it| it.is_look() && !it.may_bypass()));
+    assert!(none.clone().all(|it| it.is_read() && !it.may_bypass()));
     assert_eq!(none.count(), 2);
 }
 
 #[tokio::test]
 async fn lists_are_read_with_what_is_missing_and_what_is_new() {
-    let (client, _) = answered(200, "null");
+    let (client, _) = client_with_answer(200, "null");
     let ask = CoderCall::keys("o-1").expect("a name");
     let none = client.send(&ask, false).await.expect("a list");
     assert_eq!(none.body, []);
     let one = r#"[{"key": {"id": "k", "created_at": "2026-08-17T10:00:00.5Z", "name": "team",
         "tags": null, "organization": "o-1"}, "daemons": [{"id": "d", "status": null}]}]"#;
-    let (client, asked) = answered(200, one);
+    let (client, asked) = client_with_answer(200, one);
     let ask = CoderCall::daemons("o-1").expect("a name");
     let daemons = client.send(&ask, false).await.expect("a list").body;
     assert_eq!(daemons[0].daemons.as_ref().map(Vec::len), Some(1));
@@ -123,10 +123,10 @@ async fn lists_are_read_with_what_is_missing_and_what_is_new() {
 }
 
 #[tokio::test]
-async fn what_the_licence_does_not_name_it_does_not_allow() {
+async fn what_the_license_does_not_name_it_does_not_allow() {
     let body = r#"{"features": {"external_provisioner_daemons":
         {"entitlement": "grace_period", "enabled": true, "limit": null}}, "has_license": true}"#;
-    let (client, _) = answered(200, body);
+    let (client, _) = client_with_answer(200, body);
     let read = client
         .send(&CoderCall::entitlements(), true)
         .await
@@ -138,7 +138,7 @@ async fn what_the_licence_does_not_name_it_does_not_allow() {
 #[tokio::test]
 async fn a_proxy_is_patched_as_a_whole_and_keeps_its_token_if_it_may() {
     let body = r#"{"proxy": {"id": "p-1", "name": "eu", "icon_url": "/i.svg"}, "proxy_token": ""}"#;
-    let (client, asked) = answered(200, body);
+    let (client, asked) = client_with_answer(200, body);
     let looks = ProxyDisplay {
         name: "eu".to_owned(),
         display_name: "Europe".to_owned(),
@@ -155,7 +155,7 @@ async fn a_proxy_is_patched_as_a_whole_and_keeps_its_token_if_it_may() {
 
 #[tokio::test]
 async fn names_are_escaped_and_cannot_climb() {
-    let (client, asked) = answered(204, "");
+    let (client, asked) = client_with_answer(204, "");
     let ask = CoderCall::delete_key("o/../1", "a b?\u{e4}#%2e").expect("names");
     client.send(&ask, false).await.expect("gone");
     let uri = asked.lock().expect("no panic")[0].uri().to_string();
@@ -189,7 +189,7 @@ async fn each_status_is_of_its_class() {
         (503, CallErrorClass::Server),
     ] {
         for body in ["<html>oops</html>", "", r#"{"message": "so"}"#, "[]", "7"] {
-            let (client, asked) = answered(status, body);
+            let (client, asked) = client_with_answer(status, body);
             let ask = CoderCall::delete_proxy("p-1").expect("an id");
             let error = client.send(&ask, false).await.expect_err("refused");
             assert_eq!((error.class, error.status), (class, Some(status)), "{body}");
@@ -201,9 +201,9 @@ async fn each_status_is_of_its_class() {
 }
 
 #[tokio::test]
-async fn the_bypass_is_refused_only_if_it_was_asked_for() {
+async fn the_bypass_is_refused_only_if_it_was_requested() {
     for status in [412, 428] {
-        let (client, _) = answered(status, "Precondition Required\n");
+        let (client, _) = client_with_answer(status, "Precondition Required\n");
         let ask = CoderCall::keys("o-1").expect("a name");
         let error = client.send(&ask, true).await.expect_err("refused");
         assert_eq!(error.class, CallErrorClass::BypassRefused);
@@ -213,10 +213,10 @@ async fn the_bypass_is_refused_only_if_it_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_reason_is_told_in_one_line() {
+async fn the_reason_is_reported_in_one_line() {
     let body = r#"{"message": "Bad key.", "detail": "too\nlong",
         "validations": [{"field": "name", "detail": "at most 64"}]}"#;
-    let (client, _) = answered(400, body);
+    let (client, _) = client_with_answer(400, body);
     let error = client
         .send(&CoderCall::user(), false)
         .await
@@ -238,8 +238,8 @@ async fn success_that_cannot_be_read_may_have_happened() {
         format!(r#"{{"key": "{KEY}""#),
     ];
     for body in odd {
-        let (client, _) = answered(201, &body);
-        let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
+        let (client, _) = client_with_answer(201, &body);
+        let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
         let error = client.send(&ask, false).await.expect_err("odd");
         assert_eq!(
             (error.class, error.status),
@@ -247,13 +247,13 @@ async fn success_that_cannot_be_read_may_have_happened() {
         );
         assert_eq!(
             error.to_string(),
-            "create key: answered 201 with a body that cannot be read"
+            "create key: responded 201 with a body that cannot be decoded"
         );
     }
 }
 
-/// Whatever part of a secret is told, it is not in `text`.
-fn holds_no_secret(text: &str) {
+/// Asserts that no part of a secret is in `text`.
+fn assert_no_secret(text: &str) {
     for secret in [SECRET, KEY] {
         for at in 0..=secret.len() - 20 {
             assert!(!text.contains(&secret[at..at + 20]), "{text}");
@@ -277,8 +277,8 @@ async fn a_server_that_repeats_every_secret_is_not_repeated() {
         200, 201, 301, 400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502,
     ] {
         for body in &bodies {
-            let (client, _) = answered(status, body);
-            let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
+            let (client, _) = client_with_answer(status, body);
+            let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
             let error = client.send(&ask, true).await.expect_err("refused");
             assert!(error.message.chars().count() <= 300);
             for text in [
@@ -287,7 +287,7 @@ async fn a_server_that_repeats_every_secret_is_not_repeated() {
                 format!("{error:#?}"),
                 format!("{client:?} {ask:?}"),
             ] {
-                holds_no_secret(&text);
+                assert_no_secret(&text);
             }
         }
     }
@@ -298,18 +298,18 @@ async fn what_was_made_cannot_be_printed() {
     let body = format!(
         r#"{{"proxy": {{"id": "p-1", "name": "eu"}}, "proxy_token": "p-1:{KEY}", "key": "{KEY}"}}"#
     );
-    let (client, _) = answered(201, &body);
-    let ask = CoderCall::new_key("o-1", "team", &tags()).expect("names");
+    let (client, _) = client_with_answer(201, &body);
+    let ask = CoderCall::create_key("o-1", "team", &tags()).expect("names");
     let key = client.send(&ask, false).await.expect("made");
-    let ask = CoderCall::new_proxy(&ProxyDisplay::default());
+    let ask = CoderCall::create_proxy(&ProxyDisplay::default());
     let proxy = client.send(&ask, false).await.expect("made");
-    holds_no_secret(&format!("{:?} {:?}", key.body, proxy.body));
+    assert_no_secret(&format!("{:?} {:?}", key.body, proxy.body));
     let token = proxy.body.token.expect("a token");
     assert_eq!(token.reveal(), format!("p-1:{KEY}"));
 }
 
 #[tokio::test]
-async fn a_failure_on_the_way_is_no_answer_and_holds_no_secret() {
+async fn a_transport_failure_has_no_answer_and_holds_no_secret() {
     let transport = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
         Err(aplomb_http_client::BoxError::from(format!("saw {SECRET}")))
     }));

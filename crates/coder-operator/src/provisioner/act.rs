@@ -12,28 +12,28 @@ use tokio::time::Instant;
 use super::children;
 use super::decide::secret_ref;
 use super::world::{BoundKeyScope, Children, Observed, Progress, Step};
+use crate::children_state::{self, SecretState};
 use crate::client::{
     self, CallError, CallErrorClass, CoderEndpoint, Entitlements, Organization,
     ProvisionerKeyDaemons,
 };
-use crate::hindrance::{Blocked, CallResult, hindrance, unclear};
+use crate::context::CoderContext;
+use crate::hindrance::{Blocked, CallResult, is_ambiguous, new_blocked};
 use crate::object::Object;
-use crate::office::CoderContext;
-use crate::pods::{checksum, drain};
-use crate::seen::{self, SecretState};
+use crate::pods::{checksum, scale_to_zero};
 use crate::server::{Caller, MaxAge, ServerClient, Timestamped};
 
 /// Acts for one CoderProvisioner.
 pub(crate) struct Act<'a> {
     pub(crate) cx: &'a Context<CoderProvisioner>,
-    pub(crate) office: &'a CoderContext,
-    pub(crate) who: &'a Object,
-    pub(crate) world: &'a Observed,
+    pub(crate) context: &'a CoderContext,
+    pub(crate) object_ref: &'a Object,
+    pub(crate) observed: &'a Observed,
 }
 
 impl Act<'_> {
-    /// Takes `step` and notes in `seen` what came of it.
-    pub(crate) async fn take(&self, step: &Step, seen: &mut Progress) -> Result<()> {
+    /// Takes `step` and stores its result in `seen`.
+    pub(crate) async fn execute(&self, step: &Step, seen: &mut Progress) -> Result<()> {
         match step {
             Step::Finalize => {
                 self.cx.add_finalizer(FINALIZER).await?;
@@ -49,18 +49,18 @@ impl Act<'_> {
                 let looked = self.daemons(at, *fresh, seen).await?;
                 seen.daemons.insert(at.place.clone(), looked);
             }
-            Step::Create(key) => self.create(key, seen).await?,
-            Step::Store(key) => self.store(key, seen).await?,
+            Step::Create(key) => self.create_key(key, seen).await?,
+            Step::Store(key) => self.store_key(key, seen).await?,
             Step::Apply(wanted) => {
-                self.apply(wanted).await?;
+                self.apply_children(wanted).await?;
                 seen.applied = true;
             }
             Step::Drain => {
-                let object = &self.world.object;
-                drain(self.cx, &object.metadata, &children::name(object)).await?;
+                let object = &self.observed.object;
+                scale_to_zero(self.cx, &object.metadata, &children::name(object)).await?;
                 seen.drained = true;
             }
-            Step::Delete(key) => self.delete(key, seen).await?,
+            Step::Delete(key) => self.delete_key(key, seen).await?,
             Step::Release => {
                 self.cx.remove_finalizer(FINALIZER).await?;
                 seen.released = true;
@@ -69,46 +69,46 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn asker(&self) -> Caller<'_> {
+    fn caller(&self) -> Caller<'_> {
         Caller {
-            who: self.who,
-            bypass: self.world.object.spec.bypass_rate_limit,
+            object: self.object_ref,
+            bypass: self.observed.object.spec.bypass_rate_limit,
             fence: self.cx.fence(),
             deadline: self.cx.deadline(),
-            limited: self.world.status.rate_limited.as_ref(),
+            limited: self.observed.status.rate_limited.as_ref(),
         }
     }
 
     /// The server of a binding.
-    fn at(&self, binding: &ServerBinding) -> Result<ServerClient> {
-        let namespace = self.who.key.namespace.as_deref().unwrap_or_default();
-        let access = self.world.access.as_ref().ok();
+    fn server_for(&self, binding: &ServerBinding) -> Result<ServerClient> {
+        let namespace = self.object_ref.key.namespace.as_deref().unwrap_or_default();
+        let access = self.observed.access.as_ref().ok();
         let secrets = self.cx.cache::<Secret>()?;
-        self.office
-            .bound_server(access, binding, namespace, secrets)
+        self.context
+            .server_for_binding(access, binding, namespace, secrets)
     }
 
     /// Where today's spec leads.
-    fn binding(&self) -> Result<ServerBinding> {
-        let access = self.world.access.as_ref();
+    fn current_binding(&self) -> Result<ServerBinding> {
+        let access = self.observed.access.as_ref();
         let access = access.map_err(|denied| Error::fault(denied.message.clone()))?;
         Ok(access.binding.clone())
     }
 
     async fn entitlements(&self) -> Result<CallResult<Arc<Timestamped<Entitlements>>>> {
-        let binding = self.binding()?;
-        let (server, asker) = (self.at(&binding)?, self.asker());
-        Ok(self.office.entitlements(&server, &binding, &asker).await)
+        let binding = self.current_binding()?;
+        let (server, asker) = (self.server_for(&binding)?, self.caller());
+        Ok(self.context.entitlements(&server, &binding, &asker).await)
     }
 
     async fn organization(&self) -> Result<CallResult<Organization>> {
-        let (server, asker) = (self.at(&self.binding()?)?, self.asker());
-        let name = &self.world.object.spec.organization_name;
-        let subject = subject("organization", name, &self.binding()?);
+        let (server, asker) = (self.server_for(&self.current_binding()?)?, self.caller());
+        let name = &self.observed.object.spec.organization_name;
+        let subject = refusal_key("organization", name, &self.current_binding()?);
         let call = server.organization(&asker, name);
         Ok(self
-            .office
-            .unless_refused(CoderEndpoint::Organization, &subject, call)
+            .context
+            .unless_cached_refusal(CoderEndpoint::Organization, &subject, call)
             .await)
     }
 
@@ -117,12 +117,12 @@ impl Act<'_> {
         at: &BoundKeyScope,
         fresh: MaxAge,
     ) -> Result<CallResult<Arc<Timestamped<Vec<client::ProvisionerKey>>>>> {
-        let (server, asker) = (self.at(&at.binding)?, self.asker());
-        let subject = subject("keys", &at.place.organization, &at.binding);
+        let (server, asker) = (self.server_for(&at.binding)?, self.caller());
+        let subject = refusal_key("keys", &at.place.organization, &at.binding);
         let call = server.keys(&asker, &at.place.organization, fresh);
         Ok(self
-            .office
-            .unless_refused(CoderEndpoint::ListKeys, &subject, call)
+            .context
+            .unless_cached_refusal(CoderEndpoint::ListKeys, &subject, call)
             .await)
     }
 
@@ -133,76 +133,84 @@ impl Act<'_> {
         fresh: MaxAge,
         seen: &mut Progress,
     ) -> Result<CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>> {
-        let (server, asker) = (self.at(&at.binding)?, self.asker());
+        let (server, asker) = (self.server_for(&at.binding)?, self.caller());
         let organization = &at.place.organization;
-        let subject = subject("daemons", organization, &at.binding);
+        let subject = refusal_key("daemons", organization, &at.binding);
         let call = server.daemons(&asker, organization, fresh);
         let endpoint = CoderEndpoint::ListDaemons;
-        let looked = self.office.unless_refused(endpoint, &subject, call).await;
+        let looked = self
+            .context
+            .unless_cached_refusal(endpoint, &subject, call)
+            .await;
         if let Err(hindrance) = &looked
-            && let Some(older) = hindrance.stand_in()
+            && let Some(older) = hindrance.fallback_max_age()
             && let Ok(known) = server.daemons(&asker, organization, older).await
         {
-            seen.put_off.push(hindrance.clone());
+            seen.deferred.push(hindrance.clone());
             return Ok(Ok(known));
         }
         Ok(looked)
     }
 
     /// What a standing refusal of an effect is about: an edit of the object makes it another.
-    fn effect(&self, what: &str, key: &KeyRecord) -> String {
-        let generation = self.world.object.metadata.generation.unwrap_or(0);
+    fn effect_key(&self, what: &str, key: &KeyRecord) -> String {
+        let generation = self.observed.object.metadata.generation.unwrap_or(0);
         let uid = self
-            .world
+            .observed
             .object
             .metadata
             .uid
             .as_deref()
             .unwrap_or_default();
         let print = self
-            .world
+            .observed
             .access
             .as_ref()
             .map_or("", |it| &it.binding.token_fingerprint);
-        let rotate = self.world.object.annotations().get(annotations::ROTATE);
+        let rotate = self.observed.object.annotations().get(annotations::ROTATE);
         let rotate = rotate.map_or("", String::as_str);
         format!("{what} {uid} {generation} {rotate} {} {print}", key.name)
     }
 
-    /// Asks for the key, and does not let go of its plaintext before it is in the Secret.
-    async fn create(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
-        let (server, asker) = (self.at(&key.binding)?, self.asker());
-        let tags = &self.world.object.spec.tags;
+    /// Requests the key, and keeps its plaintext in memory until it is in the Secret.
+    async fn create_key(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
+        let (server, asker) = (self.server_for(&key.binding)?, self.caller());
+        let tags = &self.observed.object.spec.tags;
         let call = server.create_key(&asker, &key.organization_id, &key.name, tags);
-        let subject = self.effect("create", key);
+        let subject = self.effect_key("create", key);
         // A pass that is dropped on the way must not believe later that nothing was asked.
-        let desk = &self.office.desk;
-        let unasked = desk.unasked(self.who, self.cx.leader_term());
-        desk.set_unasked(self.who, None, self.cx.leader_term());
+        let desk = &self.context.states;
+        let unasked = desk.unrequested_name(self.object_ref, self.cx.leader_term());
+        desk.set_unrequested_name(self.object_ref, None, self.cx.leader_term());
         match self
-            .office
-            .unless_refused(CoderEndpoint::CreateKey, &subject, call)
+            .context
+            .unless_cached_refusal(CoderEndpoint::CreateKey, &subject, call)
             .await
         {
             Ok(plaintext) => {
-                desk.set_in_hand(self.who, Some((key.name.clone(), plaintext)));
-                self.store(key, seen).await
+                desk.set_unsaved_key(self.object_ref, Some((key.name.clone(), plaintext)));
+                self.store_key(key, seen).await
             }
             Err(hindrance) => {
-                if !unclear(&hindrance) {
-                    desk.set_unasked(self.who, unasked, self.cx.leader_term());
+                if !is_ambiguous(&hindrance) {
+                    desk.set_unrequested_name(self.object_ref, unasked, self.cx.leader_term());
                 }
-                seen.hindered = Some(self.doubted(&server, key, hindrance).await);
+                seen.create_blocked = Some(self.confirm_conflict(&server, key, hindrance).await);
                 Ok(())
             }
         }
     }
 
     /// A name that is said to be taken is, if a list says so too. Else the server is not to be believed now.
-    async fn doubted(&self, server: &ServerClient, key: &KeyRecord, said: Blocked) -> Blocked {
+    async fn confirm_conflict(
+        &self,
+        server: &ServerClient,
+        key: &KeyRecord,
+        said: Blocked,
+    ) -> Blocked {
         match said {
             Blocked::Refused(error) if error.class == CallErrorClass::Exists => {
-                match self.listed(server, key).await {
+                match self.is_key_listed(server, key).await {
                     Ok(true) => Blocked::Refused(error),
                     Ok(false) => Blocked::Refused(CallError {
                         class: CallErrorClass::Server,
@@ -215,27 +223,31 @@ impl Act<'_> {
         }
     }
 
-    async fn store(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
-        let Some((_, plaintext)) = self.office.desk.in_hand(self.who) else {
+    async fn store_key(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
+        let Some((_, plaintext)) = self.context.states.unsaved_key(self.object_ref) else {
             return Err(Error::fault(
-                "a key in hand was decided on that is not there",
+                "internal error: the pending key is not in memory",
             ));
         };
-        let wanted = self.bare(key);
-        let secret = children::secret(&self.world.object, &wanted, plaintext.reveal().as_bytes());
+        let wanted = self.secret_children(key);
+        let secret = children::secret(
+            &self.observed.object,
+            &wanted,
+            plaintext.reveal().as_bytes(),
+        );
         self.cx.adopt(secret).await?;
-        self.office.desk.set_in_hand(self.who, None);
-        seen.made = Some((key.name.clone(), self.at(&key.binding)?.now()));
+        self.context.states.set_unsaved_key(self.object_ref, None);
+        seen.created = Some((key.name.clone(), self.server_for(&key.binding)?.now()));
         Ok(())
     }
 
     /// What the Secret alone is made from.
-    fn bare(&self, key: &KeyRecord) -> Children {
-        let access = self.world.access.as_ref().ok();
+    fn secret_children(&self, key: &KeyRecord) -> Children {
+        let access = self.observed.access.as_ref().ok();
         Children {
             url: key.binding.server_url.clone(),
             image: String::new(),
-            secret: secret_ref(&self.world.object),
+            secret: secret_ref(&self.observed.object),
             key_name: key.name.clone(),
             ca: access.and_then(|it| it.ca.clone()),
             restarted: None,
@@ -244,23 +256,24 @@ impl Act<'_> {
     }
 
     /// Makes the children as they should be, the Secret first: pods that start must find the key.
-    async fn apply(&self, wanted: &Children) -> Result<()> {
-        let object = &*self.world.object;
-        let key = self.child(&wanted.secret.name);
+    async fn apply_children(&self, wanted: &Children) -> Result<()> {
+        let object = &*self.observed.object;
+        let key = self.child_key(&wanted.secret.name);
         let held = self.cx.cache::<Secret>()?.get(&key);
-        let held = held.ok_or_else(|| Error::fault("a Secret that is not there was decided on"))?;
+        let held = held.ok_or_else(|| Error::fault("internal error: the Secret does not exist"))?;
         let data = held.data.as_ref();
         let Some(plaintext) = data.and_then(|it| it.get(&wanted.secret.key)) else {
-            return Err(Error::fault("a Secret without a key was decided on"));
+            return Err(Error::fault("internal error: the Secret has no key"));
         };
-        if seen::held(&held, &wanted.secret) != whole(&wanted.key_name) {
-            let what = "the Secret was changed while it was looked at";
+        if children_state::secret_contents(&held, &wanted.secret) != intact_secret(&wanted.key_name)
+        {
+            let what = "the Secret changed meanwhile";
             return Err(Error::new(aplomb::ErrorClass::Conflict, what));
         }
         let secret = children::secret(object, wanted, &plaintext.0);
         let checksum = checksum(&plaintext.0, wanted.ca.as_deref());
         self.cx.adopt(secret).await?;
-        self.cx.apply(children::account(object)).await?;
+        self.cx.apply(children::service_account(object)).await?;
         self.cx.apply(children::role(object)).await?;
         self.cx.apply(children::role_binding(object)).await?;
         let deployment = children::deployment(object, wanted, &checksum)?;
@@ -271,22 +284,22 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn child(&self, name: &str) -> ObjectKey {
-        ObjectKey::new(self.who.key.namespace.as_deref(), name)
+    fn child_key(&self, name: &str) -> ObjectKey {
+        ObjectKey::new(self.object_ref.key.namespace.as_deref(), name)
     }
 
     /// Deletes a key. One that the server says it does not know is gone if a list says so too.
-    async fn delete(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
-        let (server, asker) = (self.at(&key.binding)?, self.asker());
+    async fn delete_key(&self, key: &KeyRecord, seen: &mut Progress) -> Result<()> {
+        let (server, asker) = (self.server_for(&key.binding)?, self.caller());
         let call = server.delete_key(&asker, &key.organization_id, &key.name);
-        let subject = self.effect("delete", key);
+        let subject = self.effect_key("delete", key);
         let outcome = self
-            .office
-            .unless_refused(CoderEndpoint::DeleteKey, &subject, call)
+            .context
+            .unless_cached_refusal(CoderEndpoint::DeleteKey, &subject, call)
             .await;
         let outcome = match outcome {
             Err(Blocked::Refused(error)) if error.class == CallErrorClass::Missing => {
-                match self.listed(&server, key).await {
+                match self.is_key_listed(&server, key).await {
                     Ok(false) => Ok(()),
                     Ok(true) => Err(Blocked::Refused(error)),
                     Err(hindrance) => Err(hindrance),
@@ -302,18 +315,18 @@ impl Act<'_> {
     }
 
     /// Whether the server has a key of this name now.
-    async fn listed(&self, server: &ServerClient, key: &KeyRecord) -> CallResult<bool> {
+    async fn is_key_listed(&self, server: &ServerClient, key: &KeyRecord) -> CallResult<bool> {
         let since = MaxAge::Since(Instant::now());
         let keys = server
-            .keys(&self.asker(), &key.organization_id, since)
+            .keys(&self.caller(), &key.organization_id, since)
             .await;
-        let keys = keys.map_err(|it| hindrance(CoderEndpoint::ListKeys, it))?;
+        let keys = keys.map_err(|it| new_blocked(CoderEndpoint::ListKeys, it))?;
         Ok(keys.value.iter().any(|it| it.name == key.name))
     }
 }
 
 /// What a standing refusal of a look is about: another token is another subject.
-fn subject(what: &str, organization: &str, binding: &ServerBinding) -> String {
+fn refusal_key(what: &str, organization: &str, binding: &ServerBinding) -> String {
     let ServerBinding {
         server_url,
         token_fingerprint,
@@ -323,9 +336,9 @@ fn subject(what: &str, organization: &str, binding: &ServerBinding) -> String {
 }
 
 /// A Secret that holds the key called `name`.
-fn whole(name: &str) -> SecretState {
-    SecretState::Ours {
+fn intact_secret(name: &str) -> SecretState {
+    SecretState::Owned {
         key_name: Some(name.to_owned()),
-        whole: true,
+        intact: true,
     }
 }

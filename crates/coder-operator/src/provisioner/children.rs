@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_api::coder::{CoderProvisioner, annotations, labels, shortened};
+use aplomb_api::coder::{CoderProvisioner, annotations, labels, truncate_name};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
@@ -12,38 +12,38 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::world::Children;
-use crate::pods::{CA, PodMounts, ca_env, digest, owned, security, volumes};
+use crate::pods::{CA_KEY, PodMounts, ca_env, child_labels, digest, security_contexts, volumes};
 
 /// The longest label and the longest name of most objects.
-const LONGEST: usize = 63;
+const MAX_NAME: usize = 63;
 /// Where the daemon shows that it lives.
-const METRICS: i32 = 2112;
+const METRICS_PORT: i32 = 2112;
 
-fn meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
+fn child_meta(object: &CoderProvisioner, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: object.namespace(),
-        labels: Some(owned(labels::PROVISIONER, &object.name_any())),
+        labels: Some(child_labels(labels::PROVISIONER, &object.name_any())),
         ..ObjectMeta::default()
     }
 }
 
 /// What the Role, its binding and the Deployment are called.
 pub(crate) fn name(object: &CoderProvisioner) -> String {
-    shortened(&format!("provisioner-{}", object.name_any()), LONGEST)
+    truncate_name(&format!("provisioner-{}", object.name_any()), MAX_NAME)
 }
 
-fn account_name(object: &CoderProvisioner) -> String {
-    shortened(&format!("{}-provisioner", object.name_any()), LONGEST)
+fn service_account_name(object: &CoderProvisioner) -> String {
+    truncate_name(&format!("{}-provisioner", object.name_any()), MAX_NAME)
 }
 
 /// The Secret with the key called `key_name`.
 pub(crate) fn secret(object: &CoderProvisioner, children: &Children, plaintext: &[u8]) -> Secret {
     let mut data = BTreeMap::from([(children.secret.key.clone(), ByteString(plaintext.to_vec()))]);
     if let Some(ca) = &children.ca {
-        data.insert(CA.to_owned(), ByteString(ca.clone().into_bytes()));
+        data.insert(CA_KEY.to_owned(), ByteString(ca.clone().into_bytes()));
     }
-    let mut metadata = meta(object, children.secret.name.clone());
+    let mut metadata = child_meta(object, children.secret.name.clone());
     metadata.annotations = Some(BTreeMap::from([
         (annotations::KEY_NAME.to_owned(), children.key_name.clone()),
         (annotations::KEY_DIGEST.to_owned(), digest(plaintext)),
@@ -57,9 +57,9 @@ pub(crate) fn secret(object: &CoderProvisioner, children: &Children, plaintext: 
 }
 
 /// Who the daemons are in the cluster.
-pub(crate) fn account(object: &CoderProvisioner) -> ServiceAccount {
+pub(crate) fn service_account(object: &CoderProvisioner) -> ServiceAccount {
     ServiceAccount {
-        metadata: meta(object, account_name(object)),
+        metadata: child_meta(object, service_account_name(object)),
         ..ServiceAccount::default()
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn account(object: &CoderProvisioner) -> ServiceAccount {
 pub(crate) fn role(object: &CoderProvisioner) -> Role {
     let words = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     Role {
-        metadata: meta(object, name(object)),
+        metadata: child_meta(object, name(object)),
         rules: Some(vec![PolicyRule {
             api_groups: Some(words(&[""])),
             resources: Some(words(&["pods", "persistentvolumeclaims"])),
@@ -83,7 +83,7 @@ pub(crate) fn role(object: &CoderProvisioner) -> Role {
 /// Gives the Role to the account.
 pub(crate) fn role_binding(object: &CoderProvisioner) -> RoleBinding {
     RoleBinding {
-        metadata: meta(object, name(object)),
+        metadata: child_meta(object, name(object)),
         role_ref: RoleRef {
             api_group: Some("rbac.authorization.k8s.io".to_owned()),
             kind: "Role".to_owned(),
@@ -91,7 +91,7 @@ pub(crate) fn role_binding(object: &CoderProvisioner) -> RoleBinding {
         },
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".to_owned(),
-            name: account_name(object),
+            name: service_account_name(object),
             namespace: object.namespace(),
             ..Subject::default()
         }]),
@@ -106,7 +106,7 @@ fn environment(object: &CoderProvisioner, children: &Children) -> Vec<serde_json
             "name": children.secret.name, "key": children.secret.key } } }),
         json!({ "name": "CODER_CACHE_DIRECTORY", "value": "/home/coder/cache" }),
         json!({ "name": "CODER_PROMETHEUS_ENABLE", "value": "true" }),
-        json!({ "name": "CODER_PROMETHEUS_ADDRESS", "value": format!("0.0.0.0:{METRICS}") }),
+        json!({ "name": "CODER_PROMETHEUS_ADDRESS", "value": format!("0.0.0.0:{METRICS_PORT}") }),
     ];
     env.extend(ca_env(children.ca.is_some()));
     env.extend(object.spec.extra_env.iter().map(|it| json!(it)));
@@ -127,9 +127,9 @@ pub(crate) fn deployment(
             .as_deref()
             .map(|at| (annotations::RESTARTED, at)),
     );
-    let labels = owned(labels::PROVISIONER, &object.name_any());
+    let labels = child_labels(labels::PROVISIONER, &object.name_any());
     serde_json::from_value(json!({
-        "metadata": meta(object, name(object)),
+        "metadata": child_meta(object, name(object)),
         "spec": {
             "replicas": spec.replicas,
             "selector": { "matchLabels": labels },
@@ -137,14 +137,14 @@ pub(crate) fn deployment(
                 "rollingUpdate": { "maxUnavailable": 0, "maxSurge": "25%" } },
             "template": {
                 "metadata": { "labels": labels, "annotations": template },
-                "spec": daemon(object, children),
+                "spec": daemon_pod(object, children),
             },
         },
     }))
 }
 
 /// The pod of one daemon.
-fn daemon(object: &CoderProvisioner, children: &Children) -> Value {
+fn daemon_pod(object: &CoderProvisioner, children: &Children) -> Value {
     let spec = &object.spec;
     let args = ["provisioner", "start"].into_iter().map(str::to_owned);
     let args: Vec<_> = args.chain(spec.extra_args.iter().cloned()).collect();
@@ -155,9 +155,9 @@ fn daemon(object: &CoderProvisioner, children: &Children) -> Value {
     });
     let probe =
         json!({ "httpGet": { "path": "/metrics", "port": "metrics" }, "periodSeconds": 10 });
-    let (pod, container) = security();
+    let (pod, container) = security_contexts();
     json!({
-        "serviceAccountName": account_name(object),
+        "serviceAccountName": service_account_name(object),
         "terminationGracePeriodSeconds": spec.termination_grace_period_seconds,
         "imagePullSecrets": spec.image_pull_secrets,
         "securityContext": pod,
@@ -167,7 +167,7 @@ fn daemon(object: &CoderProvisioner, children: &Children) -> Value {
             "command": ["coder"],
             "args": args,
             "env": environment(object, children),
-            "ports": [{ "name": "metrics", "containerPort": METRICS }],
+            "ports": [{ "name": "metrics", "containerPort": METRICS_PORT }],
             "readinessProbe": probe,
             "livenessProbe": probe,
             "resources": spec.resources.clone().unwrap_or_default(),
@@ -234,8 +234,8 @@ mod tests {
     fn a_long_name_gives_names_that_the_server_takes() {
         let mut object = object();
         object.metadata.name = Some(format!("{}-{}", "a".repeat(50), "b".repeat(150)));
-        for name in [name(&object), account_name(&object)] {
-            assert!(name.len() <= LONGEST && !name.ends_with('-'), "{name}");
+        for name in [name(&object), service_account_name(&object)] {
+            assert!(name.len() <= MAX_NAME && !name.ends_with('-'), "{name}");
         }
         assert!(crate::provisioner::decide::secret_ref(&object).name.len() <= 253);
     }

@@ -13,14 +13,16 @@ use tokio::time::Instant;
 
 use super::act::Act;
 use super::decide::decide;
-use super::observe::{CLAIMS, Observer, claims, records};
+use super::observe::{INDEX_CLAIMS, Observer, claims, key_records};
 use super::report;
 use super::world::Progress;
-use crate::ending::SELDOM;
+use crate::context::CoderContext;
+use crate::ending::PERMANENT_RETRY;
 use crate::object::Object;
-use crate::office::CoderContext;
 use crate::views::ControlPlaneView;
-use crate::wiring::{BY_NAME, naming, opaque, same_data, same_rollout, say};
+use crate::watches::{
+    INDEX_NAMES, objects_naming, opaque_secrets, record_plan, same_data, same_rollout,
+};
 
 /// Also the field manager.
 pub(crate) const NAME: &str = "aplomb-coder";
@@ -28,9 +30,10 @@ const KIND: &str = "CoderProvisioner";
 /// How many objects are worked on at once: a pass mostly waits for servers.
 const WORKERS: usize = 32;
 /// How long one pass may take: a few calls and writes, each under its own deadline.
-const PASS: Duration = Duration::from_secs(90);
-/// More steps than any status can need: a pass that takes them is undone by somebody, and starts anew.
-const STEPS: usize = 64;
+const PASS_TIMEOUT: Duration = Duration::from_secs(90);
+/// More steps than any status can need: a reconcile that takes them is undone by another writer,
+/// and starts from the beginning.
+const MAX_STEPS: usize = 64;
 
 /// The controller of CoderProvisioner.
 pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> {
@@ -46,31 +49,31 @@ pub(crate) fn controller(office: &CoderContext) -> Controller<CoderProvisioner> 
     })
     .finalizer(FINALIZER)
     .in_scope(scope.clone())
-    .index::<CoderProvisioner>(scope.clone(), BY_NAME, named)
-    .index::<CoderProvisioner>(scope.clone(), CLAIMS, claims)
-    .owns_in::<Secret>(opaque(None), Predicate::unless_same(same_data))
+    .index::<CoderProvisioner>(scope.clone(), INDEX_NAMES, referenced_names)
+    .index::<CoderProvisioner>(scope.clone(), INDEX_CLAIMS, claims)
+    .owns_in::<Secret>(opaque_secrets(None), Predicate::unless_same(same_data))
     .owns::<ServiceAccount>(Predicate::spec_or_metadata_changed())
     .owns::<Role>(Predicate::always())
     .owns::<RoleBinding>(Predicate::always())
     .owns::<Deployment>(Predicate::unless_same(same_rollout))
     .watches::<Secret>(
-        opaque(namespace),
+        opaque_secrets(namespace),
         Predicate::unless_same(same_data),
-        |secret, all| naming(all, "secret", &View::meta(secret).key(), by_plane),
+        |secret, all| objects_naming(all, "secret", &View::meta(secret).key(), uses_control_plane),
     )
     .watches_optional::<ControlPlaneView>(
         scope,
-        Predicate::changed_by(ControlPlaneView::read),
-        |plane, all| naming(all, "plane", &plane.meta().key(), by_plane),
+        Predicate::changed_by(ControlPlaneView::decision_fields),
+        |plane, all| objects_naming(all, "plane", &plane.meta().key(), uses_control_plane),
     )
     .triggered_by(&office.provisioners, "turn")
-    .on_deleted(move |key| farewell.forget(&who(key)))
+    .on_deleted(move |key| farewell.on_deleted(&object_ref(key)))
     .workers(WORKERS)
-    .deadline(PASS)
-    .resync(SELDOM)
+    .deadline(PASS_TIMEOUT)
+    .resync(PERMANENT_RETRY)
 }
 
-pub(crate) fn who(key: &ObjectKey) -> Object {
+pub(crate) fn object_ref(key: &ObjectKey) -> Object {
     Object {
         kind: KIND,
         key: key.clone(),
@@ -78,10 +81,10 @@ pub(crate) fn who(key: &ObjectKey) -> Object {
 }
 
 /// Every Secret and control plane that an object or its records name.
-fn named(object: &CoderProvisioner) -> Vec<String> {
+fn referenced_names(object: &CoderProvisioner) -> Vec<String> {
     let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
     let spec = &object.spec;
-    let records = object.status.iter().flat_map(records);
+    let records = object.status.iter().flat_map(key_records);
     let bound = records.map(|it| it.binding.token_secret_ref.name.clone());
     let own = spec
         .server
@@ -101,7 +104,7 @@ fn named(object: &CoderProvisioner) -> Vec<String> {
 }
 
 /// Whether a control plane says where the server and its token are.
-fn by_plane(object: &CoderProvisioner) -> bool {
+fn uses_control_plane(object: &CoderProvisioner) -> bool {
     object.spec.control_plane_ref.is_some()
 }
 
@@ -111,44 +114,46 @@ async fn reconcile(
     cx: &Context<CoderProvisioner>,
     office: &CoderContext,
 ) -> Result<Action> {
-    let who = who(&View::meta(&**object).key());
+    let who = object_ref(&View::meta(&**object).key());
     let observer = Observer {
         object,
         cx,
-        office,
-        who: &who,
-        began: Instant::now(),
+        context: office,
+        object_ref: &who,
+        pass_started: Instant::now(),
     };
     let (mut seen, mut told) = (Progress::default(), Vec::new());
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let world = observer.observe(&seen)?;
         let plan = decide(&world);
-        say(cx, &plan.status, &plan.conditions, &plan.notes, &mut told);
+        record_plan(cx, &plan.status, &plan.conditions, &plan.notes, &mut told);
         let Some(step) = &plan.step else {
             let before = world.status.pending.as_ref().map(|it| &it.name);
             let after = plan.status.pending.as_ref().map(|it| &it.name);
             if after.is_some() && after != before {
-                office.desk.set_unasked(&who, after.cloned(), cx.leader_term());
+                office
+                    .states
+                    .set_unrequested_name(&who, after.cloned(), cx.leader_term());
             }
-            let secret = plan.unheld.then(|| world.token_secret()).flatten();
-            office.want(&who, secret);
-            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            let secret = plan.needs_secret.then(|| world.token_secret()).flatten();
+            office.request_secret(&who, secret);
+            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             let access = world.access.as_ref().ok();
             let told = access
                 .filter(|_| world.object.spec.bypass_rate_limit)
-                .and_then(|it| office.bypass(&who, it));
+                .and_then(|it| office.bypass_note(&who, it));
             told.into_iter().for_each(|it| cx.publish_event(it));
-            return plan.end.verdict();
+            return plan.end.action();
         };
         let act = Act {
             cx,
-            office,
-            who: &who,
-            world: &world,
+            context: office,
+            object_ref: &who,
+            observed: &world,
         };
-        act.take(step, &mut seen).await?;
+        act.execute(step, &mut seen).await?;
         if seen.released {
-            report::tell(&office.telemetry, &who, &world, &plan, cx.fence());
+            report::report_decision(&office.telemetry, &who, &world, &plan, cx.fence());
             return Ok(Action::Done);
         }
     }

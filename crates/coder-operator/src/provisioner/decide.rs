@@ -1,15 +1,15 @@
 //! From what is known of a CoderProvisioner to its one next step, and to what is said of it. Pure.
 //!
-//! A key is never deleted before the one that replaces it is in use, and never asked for before its name
-//! is written down. What a name was written down for can be found again by anybody who reads it.
+//! A key is never deleted before the one that replaces it is in use, and never asked for before its
+//! name is written down. The key of a name in the status can be found again after a crash.
 
-mod draft;
-mod farewell;
+mod conditions;
+mod deletion;
+mod desired;
 mod key;
 mod outcome;
+mod plan_builder;
 mod retire;
-mod said;
-mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -20,102 +20,102 @@ use aplomb_api::coder::{FINALIZER, KeyRecord, reasons};
 
 use super::world::{BoundKeyScope, Children, KeyScope, Observed, Plan, Step};
 use crate::access::Access;
+use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Entitlement, Organization};
-use crate::ending::SELDOM;
-use crate::seen::SecretState;
+use crate::ending::PERMANENT_RETRY;
 use crate::server::MaxAge;
-use crate::times::{elapsed, seconds};
+use crate::times::{elapsed, whole_seconds};
 
-pub(crate) use self::wanted::{names, secret_ref, tags_hash};
-use draft::{Course, Draft, Next, Stop};
+pub(crate) use self::desired::{candidate_names, secret_ref, tags_hash};
+use plan_builder::{Course, Draft, Next, Stop};
 
 /// How old the list may be that shows whether a key is still there.
-const LIVENESS: MaxAge = MaxAge::Within(Duration::from_secs(300));
+const KEY_LIST_MAX_AGE: MaxAge = MaxAge::Within(Duration::from_secs(300));
 /// How soon daemons are looked for when one begins to be waited for.
-const FIRST: Duration = Duration::from_secs(2);
+const FIRST_POLL: Duration = Duration::from_secs(2);
 /// How often while one is waited for.
-const SOON: Duration = Duration::from_secs(5);
+const WAITING_POLL: Duration = Duration::from_secs(5);
 /// And while all are there.
-const STEADY: Duration = Duration::from_secs(60);
+const STEADY_POLL: Duration = Duration::from_secs(60);
 /// A list that is this much younger is not worth another look.
-const NEARLY: Duration = Duration::from_secs(1);
+const AGE_TOLERANCE: Duration = Duration::from_secs(1);
 /// How long pods may run without being connected before they are started again.
-const STUCK: Duration = Duration::from_secs(300);
+const STUCK_AFTER: Duration = Duration::from_secs(300);
 /// How long they are left alone after that.
-const PATIENCE: Duration = Duration::from_secs(900);
+const RESTART_BACKOFF: Duration = Duration::from_secs(900);
 
 /// The next step, and what is to be said meanwhile.
 pub(crate) fn decide(world: &Observed) -> Plan {
     let mut draft = Draft::new(world);
     let ended = match world.object.metadata.deletion_timestamp.is_some() {
-        true => farewell::course(world, &mut draft),
-        false => course(world, &mut draft),
+        true => deletion::decide_deletion(world, &mut draft),
+        false => run_course(world, &mut draft),
     };
-    outcome::conclude(world, draft, ended)
+    outcome::build_plan(world, draft, ended)
 }
 
-fn course(world: &Observed, draft: &mut Draft) -> Course<()> {
-    if !draft.finalized(world) {
+fn run_course(world: &Observed, draft: &mut Draft) -> Course<()> {
+    if !draft.has_finalizer(world) {
         return Err(Next::step(Step::Finalize));
     }
     let access = world
         .access
         .as_ref()
-        .map_err(|_| Next::from(Stop::Denied))?;
+        .map_err(|_| Next::from(Stop::NoAccess))?;
     draft.status.control_plane_url = Some(access.url.clone());
     draft.status.control_plane_ref_name = access.control_plane.clone();
-    let image = image(world, access)?;
+    let image = require_image(world, access)?;
     if let SecretState::Foreign(whose) = &world.secret {
         return Err(Stop::rejected(reasons::SECRET_NOT_OURS, whose.clone()).into());
     }
-    entitled(world, draft)?;
-    let organization = organization(world, draft, access)?;
+    check_entitlement(world, draft)?;
+    let organization = find_organization(world, draft, access)?;
     draft.status.organization_id = Some(organization.id.clone());
     draft.status.organization_name = Some(world.object.spec.organization_name.clone());
-    let key = match key::course(world, draft, access, &organization) {
+    let key = match key::decide_key(world, draft, access, &organization) {
         // What works is kept as it should be, whatever becomes of the key that replaces it.
-        Err(Next::Stop(stop)) => match working(world, draft, access) {
+        Err(Next::Stop(stop)) => match working_key(world, draft, access) {
             Some(key) => {
-                draft.held = Some(stop);
+                draft.deferred_stop = Some(stop);
                 key
             }
             None => return Err(Next::Stop(stop)),
         },
         course => course?,
     };
-    let children = children(world, draft, access, image, &key);
-    if !world.seen.applied {
+    let children = apply_children(world, draft, access, image, &key);
+    if !world.progress.applied {
         return Err(Next::step(Step::Apply(children)));
     }
-    daemons(world, draft, &key)?;
-    retire::course(world, draft)?;
-    restart(world, draft)?;
+    count_daemons(world, draft, &key)?;
+    retire::decide_retirement(world, draft)?;
+    restart_pods(world, draft)?;
     draft
-        .held
+        .deferred_stop
         .take()
         .map_or(Ok(()), |stop| Err(Next::Stop(stop)))
 }
 
 /// The key in use, if it works where the daemons are to connect.
-fn working(world: &Observed, draft: &Draft, access: &Access) -> Option<KeyRecord> {
+fn working_key(world: &Observed, draft: &Draft, access: &Access) -> Option<KeyRecord> {
     let key = draft.status.key.clone()?;
     let here = key.binding.server_url == access.url;
-    (here && key::holds(world, &key.name)).then_some(key)
+    (here && key::secret_holds(world, &key.name)).then_some(key)
 }
 
-fn image(world: &Observed, access: &Access) -> Course<String> {
+fn require_image(world: &Observed, access: &Access) -> Course<String> {
     let own = world.object.spec.image.clone();
     own.or_else(|| access.image.clone()).ok_or_else(|| {
         let fix = match &access.control_plane {
-            Some(name) => format!("set spec.image here or on the CoderControlPlane {name}"),
+            Some(name) => format!("set spec.image here or on CoderControlPlane {name}"),
             None => "set spec.image".to_owned(),
         };
-        Stop::rejected(reasons::IMAGE_MISSING, format!("no image is named: {fix}")).into()
+        Stop::rejected(reasons::IMAGE_MISSING, format!("no image is set: {fix}")).into()
     })
 }
 
-fn entitled(world: &Observed, draft: &mut Draft) -> Course<()> {
-    let Some(looked) = &world.seen.entitlements else {
+fn check_entitlement(world: &Observed, draft: &mut Draft) -> Course<()> {
+    let Some(looked) = &world.progress.entitlements else {
         return Err(Next::step(Step::Entitlements));
     };
     match looked {
@@ -130,34 +130,34 @@ fn entitled(world: &Observed, draft: &mut Draft) -> Course<()> {
             Err(Stop::NotSupported.into())
         }
         Err(hindrance) => {
-            draft.unentitled = hindrance.class();
+            draft.entitlement_refusal = hindrance.class();
             // Keys that are there work on, and a lasting refusal will meet the next call as well.
-            if world.status.key.is_some() && hindrance.passes() {
-                draft.hinder(hindrance);
+            if world.status.key.is_some() && hindrance.is_transient() {
+                draft.record_blocked(hindrance);
                 return Ok(());
             }
-            Err(Stop::Hindered(hindrance.clone()).into())
+            Err(Stop::Blocked(hindrance.clone()).into())
         }
     }
 }
 
-fn organization(world: &Observed, draft: &mut Draft, access: &Access) -> Course<Organization> {
-    match &world.seen.organization {
+fn find_organization(world: &Observed, draft: &mut Draft, access: &Access) -> Course<Organization> {
+    match &world.progress.organization {
         None => Err(Next::step(Step::Organization)),
         Some(Ok(found)) => Ok(found.clone()),
         Some(Err(hindrance)) if hindrance.class() == Some(CallErrorClass::Missing) => {
             Err(Stop::NoOrganization.into())
         }
         Some(Err(hindrance)) => {
-            let known = known_organization(world, access).filter(|_| hindrance.passes());
-            let known = known.ok_or_else(|| Next::from(Stop::Hindered(hindrance.clone())))?;
-            draft.hinder(hindrance);
+            let known = known_organization(world, access).filter(|_| hindrance.is_transient());
+            let known = known.ok_or_else(|| Next::from(Stop::Blocked(hindrance.clone())))?;
+            draft.record_blocked(hindrance);
             Ok(known)
         }
     }
 }
 
-/// The organisation of the key in use, if it is still the one that is asked for: children are kept as they
+/// The organization of the key in use, if it is still the one that is asked for: children are kept as they
 /// should be although the server cannot be asked.
 fn known_organization(world: &Observed, access: &Access) -> Option<Organization> {
     let name = &world.object.spec.organization_name;
@@ -169,7 +169,7 @@ fn known_organization(world: &Observed, access: &Access) -> Option<Organization>
     })
 }
 
-fn children(
+fn apply_children(
     world: &Observed,
     draft: &Draft,
     access: &Access,
@@ -189,64 +189,68 @@ fn children(
 }
 
 /// Counts the daemons that the server sees connected, with the key in use and with those it replaces.
-fn daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
+fn count_daemons(world: &Observed, draft: &mut Draft, key: &KeyRecord) -> Course<()> {
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let place = BoundKeyScope::new(&key.binding, &key.organization_id);
     if wanted == 0 {
         // No daemons are looked for, which would tell what the server calls the key.
-        let keys = world.seen.keys.get(&place.place);
+        let keys = world.progress.keys.get(&place.place);
         let keys = keys.and_then(|it| it.as_ref().ok());
-        if let Some(found) = keys.and_then(|it| key::named(it, &key.name)) {
-            draft.identify(found);
+        if let Some(found) = keys.and_then(|it| key::find_by_name(it, &key.name)) {
+            draft.record_key_id(found);
         }
-        draft.count(world, 0, 0);
+        draft.count_daemons(world, 0, 0);
         return Ok(());
     }
-    let pace = pace(world, draft);
-    let listed = match world.seen.daemons.get(&place.place) {
+    let pace = poll_interval(world, draft);
+    let listed = match world.progress.daemons.get(&place.place) {
         None => {
             return Err(Next::step(Step::Daemons(
                 place,
-                MaxAge::Within(pace - NEARLY),
+                MaxAge::Within(pace - AGE_TOLERANCE),
             )));
         }
         Some(Err(hindrance)) => {
-            draft.hinder(hindrance);
+            draft.record_blocked(hindrance);
             return Ok(());
         }
         Some(Ok(listed)) => listed,
     };
     if let Some(found) = listed.value.iter().find(|it| it.key.name == key.name) {
-        draft.identify(&found.key);
+        draft.record_key_id(&found.key);
     }
-    let connected = retire::online(&listed.value, &key.name);
+    let connected = retire::connected_daemons(&listed.value, &key.name);
     let old = draft.status.retiring.iter().filter(|it| it.used);
-    let here = old.filter(|it| KeyScope::of(&it.key) == place.place);
-    let serving = here.map(|it| retire::online(&listed.value, &it.key.name));
+    let here = old.filter(|it| KeyScope::for_key(&it.key) == place.place);
+    let serving = here.map(|it| retire::connected_daemons(&listed.value, &it.key.name));
     // Those that have stopped are shown for a while yet.
     let serving = (connected + serving.sum::<u32>())
         .min(wanted)
         .max(connected);
-    draft.count(world, connected, serving);
-    draft.again(if connected >= wanted { STEADY } else { pace });
+    draft.count_daemons(world, connected, serving);
+    draft.requeue_within(if connected >= wanted {
+        STEADY_POLL
+    } else {
+        pace
+    });
     Ok(())
 }
 
 /// How often daemons are looked for: soon after one is missed, more rarely the longer it takes.
-fn pace(world: &Observed, draft: &Draft) -> Duration {
+fn poll_interval(world: &Observed, draft: &Draft) -> Duration {
     let changed = draft.status.key.as_ref().map(|it| &it.since);
     let since = world.status.disconnected_since.as_ref().or(changed);
-    match world.status.disconnected_since.is_none() && draft.calm(world) {
-        true => STEADY,
+    match world.status.disconnected_since.is_none() && draft.is_idle(world) {
+        true => STEADY_POLL,
         false => {
-            let waited = since.map_or(SOON, |it| elapsed(it, world.now) / 2);
-            waited.clamp(FIRST, SOON)
+            let waited = since.map_or(WAITING_POLL, |it| elapsed(it, world.now) / 2);
+            waited.clamp(FIRST_POLL, WAITING_POLL)
         }
     }
 }
 
 /// Starts pods again that run and are not connected: a daemon whose key was refused once stays so.
-fn restart(world: &Observed, draft: &mut Draft) -> Course<()> {
+fn restart_pods(world: &Observed, draft: &mut Draft) -> Course<()> {
     let Some(since) = &draft.status.disconnected_since else {
         return Ok(());
     };
@@ -259,9 +263,9 @@ fn restart(world: &Observed, draft: &mut Draft) -> Course<()> {
             .as_ref()
             .is_none_or(|it| elapsed(it, world.now) >= span)
     };
-    let stuck = elapsed(since, world.now) >= STUCK;
-    if running && stuck && over(&draft.status.restarted, PATIENCE) {
-        draft.status.restarted = Some(seconds(world.now));
+    let stuck = elapsed(since, world.now) >= STUCK_AFTER;
+    if running && stuck && over(&draft.status.restarted, RESTART_BACKOFF) {
+        draft.status.restarted = Some(whole_seconds(world.now));
         draft.note_restart();
         return Err(Next::Persist);
     }
@@ -269,7 +273,7 @@ fn restart(world: &Observed, draft: &mut Draft) -> Course<()> {
 }
 
 /// Whether the object has our finalizer.
-pub(super) fn holds(world: &Observed) -> bool {
+pub(super) fn has_finalizer(world: &Observed) -> bool {
     let all = world.object.metadata.finalizers.iter().flatten();
     all.into_iter().any(|it| it == FINALIZER)
 }

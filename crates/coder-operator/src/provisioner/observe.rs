@@ -1,5 +1,5 @@
-//! Gathers all that a decision about one CoderProvisioner needs. Reads caches and memory; writes nothing
-//! and asks nobody.
+//! Gathers all that a decision about one CoderProvisioner needs. Reads caches and memory; makes no
+//! writes and no calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,45 +10,47 @@ use k8s_openapi::api::core::v1::Secret;
 use tokio::time::Instant;
 
 use super::children::name;
-use super::decide::{names, secret_ref};
+use super::decide::{candidate_names, secret_ref};
 use super::world::{KeyScope, Observed, Progress};
-use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve};
-use crate::keeper::is_held;
+use crate::access::{Access, AccessDenied, ServerClaim, bound_token, resolve_access};
+use crate::children_state::{self, DeploymentState, SecretState};
+use crate::context::CoderContext;
 use crate::object::Object;
-use crate::office::CoderContext;
-use crate::pods::own_deployment;
-use crate::seen::{self, DeploymentState, SecretState};
+use crate::pods::owned_deployment;
+use crate::token_secrets::has_finalizer;
 use crate::views::ControlPlaneView;
 
 /// The index of objects by the keys they claim.
-pub(crate) const CLAIMS: &str = "claims";
+pub(crate) const INDEX_CLAIMS: &str = "claims";
 
 /// Looks at one CoderProvisioner.
 pub(crate) struct Observer<'a> {
     pub(crate) object: &'a Arc<CoderProvisioner>,
     pub(crate) cx: &'a Context<CoderProvisioner>,
-    pub(crate) office: &'a CoderContext,
-    pub(crate) who: &'a Object,
-    pub(crate) began: Instant,
+    pub(crate) context: &'a CoderContext,
+    pub(crate) object_ref: &'a Object,
+    pub(crate) pass_started: Instant,
 }
 
 impl Observer<'_> {
     /// The world as it is now, for a pass that has seen so much of servers.
     pub(crate) fn observe(&self, seen: &Progress) -> Result<Observed> {
         let status = self.object.status.clone().unwrap_or_default();
-        let access = self.access()?;
-        let secret = self.secret()?;
+        let access = self.resolve_access()?;
+        let secret = self.secret_state()?;
         Ok(Observed {
-            now: self.office.clock.now(),
+            now: self.context.clock.now(),
             instant: Instant::now(),
-            began: self.began,
-            bound: self.bound(&status, access.as_ref().ok())?,
-            others: self.others(&status, seen, access.as_ref().ok(), &secret)?,
-            held: self.held(access.as_ref().ok())?,
+            pass_started: self.pass_started,
+            bound_scopes: self.bound_scopes(&status, access.as_ref().ok())?,
+            foreign_claims: self.foreign_claims(&status, seen, access.as_ref().ok(), &secret)?,
+            secret_kept: self.is_secret_kept(access.as_ref().ok())?,
             secret,
-            deployment: self.deployment()?,
-            memory: self.office.memory(self.who, self.cx.leader_term()),
-            seen: seen.clone(),
+            deployment: self.deployment_state()?,
+            remembered: self
+                .context
+                .remembered_state(self.object_ref, self.cx.leader_term()),
+            progress: seen.clone(),
             object: self.object.clone(),
             access,
             status,
@@ -56,32 +58,32 @@ impl Observer<'_> {
     }
 
     fn namespace(&self) -> &str {
-        self.who.key.namespace.as_deref().unwrap_or_default()
+        self.object_ref.key.namespace.as_deref().unwrap_or_default()
     }
 
-    fn access(&self) -> Result<std::result::Result<Access, AccessDenied>> {
+    fn resolve_access(&self) -> Result<std::result::Result<Access, AccessDenied>> {
         let claim = ServerClaim {
             namespace: self.namespace(),
             control_plane: self.object.spec.control_plane_ref.as_ref(),
             server: self.object.spec.server.as_ref(),
         };
         let planes = self.cx.cache::<ControlPlaneView>()?;
-        let found = resolve(claim, planes, self.cx.cache::<Secret>()?);
-        Ok(found.and_then(|access| self.office.reachable(access)))
+        let found = resolve_access(claim, planes, self.cx.cache::<Secret>()?);
+        Ok(found.and_then(|access| self.context.check_reachable(access)))
     }
 
     /// Where records can be reached: with the token they were bound to, or with today's of that server.
-    fn bound(
+    fn bound_scopes(
         &self,
         status: &CoderProvisionerStatus,
         access: Option<&Access>,
     ) -> Result<BTreeSet<KeyScope>> {
         let secrets = self.cx.cache::<Secret>()?;
         let mut bound = BTreeSet::new();
-        for key in records(status) {
+        for key in key_records(status) {
             let KeyRecord { binding, .. } = key;
             if bound_token(self.namespace(), binding, secrets).is_some() {
-                bound.insert(KeyScope::of(key));
+                bound.insert(KeyScope::for_key(key));
             }
             let today = access.filter(|it| it.url == binding.server_url);
             bound.extend(today.map(|it| KeyScope::new(&it.binding, &key.organization_id)));
@@ -91,7 +93,7 @@ impl Observer<'_> {
 
     /// Names that this object has, may take next or is handed over, and that another object claims in the
     /// same place.
-    fn others(
+    fn foreign_claims(
         &self,
         status: &CoderProvisionerStatus,
         seen: &Progress,
@@ -108,58 +110,63 @@ impl Observer<'_> {
         let Some(url) = url.or(status.control_plane_url.as_ref()) else {
             return Ok(BTreeSet::new());
         };
-        let next = names(self.object, status.rotation.sequence);
-        let own = records(status).map(|it| it.name.clone());
+        let next = candidate_names(self.object, status.rotation.sequence);
+        let own = key_records(status).map(|it| it.name.clone());
         let claimed = |name: &String| {
-            let found = all.by_index(CLAIMS, &claim_of(url, &organization, name));
+            let found = all.by_index(INDEX_CLAIMS, &claim_key(url, &organization, name));
             found
                 .iter()
                 .any(|it| it.metadata.uid != self.object.metadata.uid)
         };
         let handed = match secret {
-            SecretState::Ours { key_name, .. } => key_name.clone(),
+            SecretState::Owned { key_name, .. } => key_name.clone(),
             _ => None,
         };
         Ok(own.chain(next).chain(handed).filter(claimed).collect())
     }
 
     /// Whether the Secret with today's token is kept.
-    fn held(&self, access: Option<&Access>) -> Result<bool> {
+    fn is_secret_kept(&self, access: Option<&Access>) -> Result<bool> {
         let secrets = self.cx.cache::<Secret>()?;
         let name = access.map(|it| &*it.binding.token_secret_ref.name);
         let found = name.and_then(|it| secrets.get(&ObjectKey::new(Some(self.namespace()), it)));
-        Ok(found.is_some_and(|it| is_held(&it)))
+        Ok(found.is_some_and(|it| has_finalizer(&it)))
     }
 
-    fn secret(&self) -> Result<SecretState> {
+    fn secret_state(&self) -> Result<SecretState> {
         let reference = secret_ref(self.object);
         let key = ObjectKey::new(Some(self.namespace()), &reference.name);
         let found = self.cx.cache::<Secret>()?.get(&key);
         let uid = self.object.metadata.uid.as_deref();
         let field = "spec.key.secretName";
-        Ok(seen::secret(found.as_deref(), &reference, uid, field))
+        Ok(children_state::secret_state(
+            found.as_deref(),
+            &reference,
+            uid,
+            field,
+        ))
     }
 
-    fn deployment(&self) -> Result<Option<DeploymentState>> {
-        let found = own_deployment(self.cx, &self.object.metadata, &name(self.object))?;
-        Ok(found.map(|found| seen::deployment(&found)))
+    fn deployment_state(&self) -> Result<Option<DeploymentState>> {
+        let found = owned_deployment(self.cx, &self.object.metadata, &name(self.object))?;
+        Ok(found.map(|found| children_state::deployment_state(&found)))
     }
 }
 
 /// Every key that a status holds.
-pub(crate) fn records(status: &CoderProvisionerStatus) -> impl Iterator<Item = &KeyRecord> {
+pub(crate) fn key_records(status: &CoderProvisionerStatus) -> impl Iterator<Item = &KeyRecord> {
     let retiring = status.retiring.iter().map(|it| &it.key);
     retiring.chain(&status.pending).chain(&status.key)
 }
 
 /// What the index of claims holds for one key.
-fn claim_of(url: &str, organization: &str, name: &str) -> String {
+fn claim_key(url: &str, organization: &str, name: &str) -> String {
     format!("{url} {organization} {name}")
 }
 
 /// Every key that an object claims, for the index.
 pub(crate) fn claims(object: &CoderProvisioner) -> Vec<String> {
-    let records = object.status.iter().flat_map(records);
-    let claim = |it: &KeyRecord| claim_of(&it.binding.server_url, &it.organization_id, &it.name);
+    let records = object.status.iter().flat_map(key_records);
+    let claim = |it: &KeyRecord| claim_key(&it.binding.server_url, &it.organization_id, &it.name);
     records.map(claim).collect()
 }

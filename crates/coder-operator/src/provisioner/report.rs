@@ -12,15 +12,15 @@ use crate::telemetry::{
 };
 use crate::times::elapsed;
 
-/// Tells of a pass that is over.
-pub(crate) fn tell(
+/// Reports a finished reconcile.
+pub(crate) fn report_decision(
     coder: &CoderMetrics,
     who: &Object,
     world: &Observed,
     plan: &Plan,
     fence: &Fence,
 ) {
-    coder.lead(fence);
+    coder.set_fence(fence);
     let ready = plan.conditions.iter().find(|it| it.type_ == READY);
     let wanted = u32::try_from(world.object.spec.replicas).unwrap_or(0);
     let deleting = world.object.metadata.deletion_timestamp.as_ref();
@@ -42,11 +42,11 @@ pub(crate) fn tell(
             name: &key.name,
         });
     }
-    stages(coder, who, world, plan);
+    report_stages(coder, who, world, plan);
 }
 
 /// How far a rotation came in this pass.
-fn stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
+fn report_stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
     let (was, is) = (&world.status, &plan.status);
     let name = |key: &Option<aplomb_api::coder::KeyRecord>| key.as_ref().map(|it| it.name.clone());
     if let Some(pending) = &was.pending
@@ -56,7 +56,7 @@ fn stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
         coder.emit(RotationStageEnded {
             object: who,
             stage: RotationStage::Create,
-            took,
+            duration: took,
         });
         if was.key.is_some() {
             let reason = is.rotation.reason.as_deref().unwrap_or("First");
@@ -78,7 +78,7 @@ fn stages(coder: &CoderMetrics, who: &Object, world: &Observed, plan: &Plan) {
         coder.emit(RotationStageEnded {
             object: who,
             stage: RotationStage::Rollout,
-            took,
+            duration: took,
         });
     }
 }

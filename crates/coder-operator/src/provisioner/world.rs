@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::access::{Access, AccessDenied};
+use crate::children_state::{DeploymentState, RememberedState, SecretState};
 use crate::client::{self, Entitlements, Organization, ProvisionerKeyDaemons};
 use crate::ending::End;
 use crate::hindrance::{Blocked, CallResult};
-use crate::seen::{DeploymentState, RememberedState, SecretState};
 use crate::server::{MaxAge, Timestamped};
 
 /// Everything that is known when a step is decided.
@@ -25,18 +25,18 @@ pub(crate) struct Observed {
     pub(crate) now: Timestamp,
     pub(crate) instant: Instant,
     /// When this pass began.
-    pub(crate) began: Instant,
+    pub(crate) pass_started: Instant,
     pub(crate) access: Result<Access, AccessDenied>,
     /// The bindings of records whose token is still where it was.
-    pub(crate) bound: BTreeSet<KeyScope>,
+    pub(crate) bound_scopes: BTreeSet<KeyScope>,
     /// Names of keys that other objects claim where this one has its own.
-    pub(crate) others: BTreeSet<String>,
+    pub(crate) foreign_claims: BTreeSet<String>,
     /// Whether the Secret with today's token is kept for as long as it is needed.
-    pub(crate) held: bool,
+    pub(crate) secret_kept: bool,
     pub(crate) secret: SecretState,
     pub(crate) deployment: Option<DeploymentState>,
-    pub(crate) seen: Progress,
-    pub(crate) memory: RememberedState,
+    pub(crate) progress: Progress,
+    pub(crate) remembered: RememberedState,
 }
 
 impl Observed {
@@ -51,7 +51,7 @@ impl Observed {
     }
 }
 
-/// Where keys are: an organisation of a server, as a token sees it.
+/// Where keys are: an organization of a server, as a token sees it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyScope {
     pub(crate) url: String,
@@ -68,7 +68,7 @@ impl KeyScope {
         }
     }
 
-    pub(crate) fn of(key: &KeyRecord) -> Self {
+    pub(crate) fn for_key(key: &KeyRecord) -> Self {
         Self::new(&key.binding, &key.organization_id)
     }
 }
@@ -82,13 +82,13 @@ pub(crate) struct Progress {
     pub(crate) daemons:
         BTreeMap<KeyScope, CallResult<Arc<Timestamped<Vec<ProvisionerKeyDaemons>>>>>,
     /// Why looks were put off that older ones stand in for.
-    pub(crate) put_off: Vec<Blocked>,
+    pub(crate) deferred: Vec<Blocked>,
     /// Why the pending key was not made.
-    pub(crate) hindered: Option<Blocked>,
+    pub(crate) create_blocked: Option<Blocked>,
     /// Why keys were not deleted.
     pub(crate) undeleted: Vec<(KeyRecord, Blocked)>,
     /// The key that was made in this pass, and when by the server's clock.
-    pub(crate) made: Option<(String, Timestamp)>,
+    pub(crate) created: Option<(String, Timestamp)>,
     /// Keys that were deleted in this pass, by name.
     pub(crate) deleted: Vec<KeyRecord>,
     /// Whether the children are as they should be.
@@ -161,7 +161,7 @@ pub(crate) struct Plan {
     /// Keys that are left behind.
     pub(crate) orphans: Vec<KeyRecord>,
     /// Whether it waits until the Secret with today's token is kept.
-    pub(crate) unheld: bool,
+    pub(crate) needs_secret: bool,
     /// The next effect. Without one the pass is over.
     pub(crate) step: Option<Step>,
     pub(crate) end: End,

@@ -1,4 +1,4 @@
-//! One call of one object: the gate, then its turn. Nobody waits for either.
+//! One call of one object: the gate, then its turn. Neither blocks.
 
 use tokio::time::Instant;
 
@@ -18,13 +18,13 @@ impl ServerClient {
         asker: &Caller<'_>,
         ask: &CoderCall<T>,
     ) -> Result<Timestamped<T>, Pushback> {
-        self.pass(asker)?;
-        let purse = self.purse(asker).await?;
-        self.spend(&purse, asker, ask, asker.who).await
+        self.check_backoff(asker)?;
+        let purse = self.limits_for(asker).await?;
+        self.send_counted(&purse, asker, ask, asker.object).await
     }
 
-    /// One call that changes something. `doubt` makes what is known doubtful, where the call may have
-    /// happened without an answer, or has met what nobody knew of; also when nobody waits for it any more.
+    /// Runs a call that changes something. `doubt` discards cached state if the call may have taken
+    /// effect without a response, or met an unexpected state; also if its caller no longer waits.
     pub(super) async fn write<T>(
         &self,
         asker: &Caller<'_>,
@@ -32,48 +32,53 @@ impl ServerClient {
         doubt: impl Fn(),
     ) -> Result<Timestamped<T>, Pushback> {
         let mut unheard = Unheard {
-            doubt,
-            leaves_one: true,
+            invalidate: doubt,
+            ambiguous: true,
         };
         let heard = self.call(asker, ask).await;
-        unheard.leaves_one = heard.as_ref().err().is_some_and(leaves_a_doubt);
+        unheard.ambiguous = heard.as_ref().err().is_some_and(is_ambiguous);
         heard
     }
 
     /// The gate: no call of an object that was refused, whatever wakes it.
-    pub(super) fn pass(&self, asker: &Caller<'_>) -> Result<(), Pushback> {
+    pub(super) fn check_backoff(&self, asker: &Caller<'_>) -> Result<(), Pushback> {
         let common = &self.0.common;
         let now = (Instant::now(), common.settings.clock.now());
-        match common.gates.not_before(asker.who, asker.limited, now) {
+        match common.backoffs.not_before(asker.object, asker.limited, now) {
             None => Ok(()),
-            Some(until) => Err(self.put_off(DeferReason::Gate, until, true)),
+            Some(until) => Err(self.defer_call(DeferReason::Gate, until, true)),
         }
     }
 
     /// One call out of `purse`, in the queue as `place`: without being counted if that is wanted and works.
-    pub(super) async fn spend<T>(
+    pub(super) async fn send_counted<T>(
         &self,
         purse: &IdentityLimits,
         asker: &Caller<'_>,
         ask: &CoderCall<T>,
         place: &Object,
     ) -> Result<Timestamped<T>, Pushback> {
-        if asker.bypass && ask.endpoint.may_bypass() && self.may_try() {
-            match self.uncounted(purse, asker, ask).await {
+        if asker.bypass && ask.endpoint.may_bypass() && self.may_bypass() {
+            match self.send_uncounted(purse, asker, ask).await {
                 Err(Pushback::Refused(error)) if error.class == CallErrorClass::BypassRefused => {}
                 other => return other,
             }
         }
-        let (lane, now) = (lane(ask.endpoint), Instant::now());
+        let (lane, now) = (lane_for(ask.endpoint), Instant::now());
         match purse.account.turn(place, lane, &ask.path, now) {
-            Turn::Now(permit) => self.exchange(asker, ask, CallCharge::With(permit)).await,
+            Turn::Now(permit) => self.exchange(asker, ask, CallCharge::Counted(permit)).await,
             Turn::Later { until, limited } => {
-                Err(self.put_off(DeferReason::Budget, until, limited))
+                Err(self.defer_call(DeferReason::Budget, until, limited))
             }
         }
     }
 
-    pub(super) fn put_off(&self, reason: DeferReason, until: Instant, limited: bool) -> Pushback {
+    pub(super) fn defer_call(
+        &self,
+        reason: DeferReason,
+        until: Instant,
+        limited: bool,
+    ) -> Pushback {
         let server = self.0.site.base.name();
         self.0
             .common
@@ -84,21 +89,21 @@ impl ServerClient {
     }
 }
 
-/// A write of which nobody has heard yet.
+/// A write without a response so far.
 struct Unheard<F: Fn()> {
-    doubt: F,
-    leaves_one: bool,
+    invalidate: F,
+    ambiguous: bool,
 }
 
 impl<F: Fn()> Drop for Unheard<F> {
     fn drop(&mut self) {
-        if self.leaves_one {
-            (self.doubt)();
+        if self.ambiguous {
+            (self.invalidate)();
         }
     }
 }
 
-fn leaves_a_doubt(pushback: &Pushback) -> bool {
+fn is_ambiguous(pushback: &Pushback) -> bool {
     matches!(
         pushback.class(),
         Some(
@@ -110,7 +115,7 @@ fn leaves_a_doubt(pushback: &Pushback) -> bool {
     )
 }
 
-fn lane(endpoint: CoderEndpoint) -> CallPriority {
+fn lane_for(endpoint: CoderEndpoint) -> CallPriority {
     match endpoint {
         CoderEndpoint::DeleteKey | CoderEndpoint::DeleteProxy => CallPriority::Delete,
         CoderEndpoint::CreateKey | CoderEndpoint::CreateProxy | CoderEndpoint::PatchProxy => {
@@ -122,6 +127,6 @@ fn lane(endpoint: CoderEndpoint) -> CallPriority {
         | CoderEndpoint::ListKeys
         | CoderEndpoint::ListDaemons
         | CoderEndpoint::Entitlements
-        | CoderEndpoint::GetProxy => CallPriority::Look,
+        | CoderEndpoint::GetProxy => CallPriority::Read,
     }
 }

@@ -1,7 +1,7 @@
-//! What can be asked of a server about organisations, licences and keys.
+//! What can be asked of a server about organizations, licenses and keys.
 //!
-//! A write that has an answer is put into what is known, so that nobody has to read it; one without makes
-//! what is known doubtful.
+//! A write that has an answer is put into what is known, so that it need not be read again; one
+//! without makes what is known doubtful.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use crate::client::{
 };
 use crate::pushback::Pushback;
 
-/// An organisation's id does not change; that it is gone is noticed by whoever uses it.
-const ORGANIZATION: Duration = Duration::from_secs(3600);
+/// An organization's id does not change; that it is gone is noticed when it is used.
+const ORGANIZATION_TTL: Duration = Duration::from_secs(3600);
 
 type Asked<T> = Result<T, Pushback>;
 type Look<T> = Asked<Arc<Timestamped<T>>>;
@@ -35,19 +35,19 @@ impl ServerClient {
         self.0.site.base.name()
     }
 
-    /// The organisation of a name. It is remembered until a call with its id says that there is none.
+    /// The organization of a name. It is remembered until a call with its id says that there is none.
     ///
     /// # Errors
     /// As all calls: it is not the object's turn, or what the server said.
     pub async fn organization(&self, asker: &Caller<'_>, name: &str) -> Asked<Organization> {
         let ask = CoderCall::organization(name)?;
-        let table = &self.0.looks.organizations;
-        let fresh = MaxAge::Within(ORGANIZATION);
-        let read = self.read(table, asker, fresh, ask).await?;
+        let table = &self.0.reads.organizations;
+        let fresh = MaxAge::Within(ORGANIZATION_TTL);
+        let read = self.read_value(table, asker, fresh, ask).await?;
         Ok(read.value.clone())
     }
 
-    /// The keys of an organisation. One that was made with [`Self::create_key`] since the list was read has
+    /// The keys of an organization. One that was made with [`Self::create_key`] since the list was read has
     /// no id yet.
     ///
     /// # Errors
@@ -59,12 +59,12 @@ impl ServerClient {
         fresh: MaxAge,
     ) -> Look<Vec<ProvisionerKey>> {
         let ask = CoderCall::keys(organization)?;
-        let table = &self.0.looks.keys;
-        let read = self.read(table, asker, fresh, ask).await;
-        self.seen(organization, read)
+        let table = &self.0.reads.keys;
+        let read = self.read_value(table, asker, fresh, ask).await;
+        self.check_organization(organization, read)
     }
 
-    /// The keys of an organisation with the daemons that are connected with each.
+    /// The keys of an organization with the daemons that are connected with each.
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -75,18 +75,18 @@ impl ServerClient {
         fresh: MaxAge,
     ) -> Look<Vec<ProvisionerKeyDaemons>> {
         let ask = CoderCall::daemons(organization)?;
-        let table = &self.0.looks.daemons;
-        let read = self.read(table, asker, fresh, ask).await;
-        self.seen(organization, read)
+        let table = &self.0.reads.daemons;
+        let read = self.read_value(table, asker, fresh, ask).await;
+        self.check_organization(organization, read)
     }
 
-    /// What the licence allows. A server without any such thing says [`CallErrorClass::Missing`].
+    /// What the license allows. A server without any such thing says [`CallErrorClass::Missing`].
     ///
     /// # Errors
     /// See [`Self::organization`].
     pub async fn entitlements(&self, asker: &Caller<'_>, fresh: MaxAge) -> Look<Entitlements> {
-        let table = &self.0.looks.entitlements;
-        self.read(table, asker, fresh, CoderCall::entitlements())
+        let table = &self.0.reads.entitlements;
+        self.read_value(table, asker, fresh, CoderCall::entitlements())
             .await
     }
 
@@ -101,17 +101,17 @@ impl ServerClient {
         name: &str,
         tags: &BTreeMap<String, String>,
     ) -> Asked<CreatedKey> {
-        let ask = CoderCall::new_key(organization, name, tags)?;
-        let doubt = || self.doubt_keys(organization);
+        let ask = CoderCall::create_key(organization, name, tags)?;
+        let doubt = || self.invalidate_keys(organization);
         let made = self.write(asker, &ask, doubt).await;
-        let made = self.seen(organization, made)?;
+        let made = self.check_organization(organization, made)?;
         let key = ProvisionerKey {
             id: String::new(),
-            created_at: made.by_server,
+            created_at: made.server_time,
             name: name.to_lowercase(),
             tags: Some(tags.clone()),
         };
-        self.0.looks.keys.edit(&ask.path, move |keys| {
+        self.0.reads.keys.edit(&ask.path, move |keys| {
             if keys.iter().all(|known| known.name != key.name) {
                 keys.push(key.clone());
             }
@@ -119,7 +119,7 @@ impl ServerClient {
         Ok(made.value)
     }
 
-    /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organisation.
+    /// Deletes a key. [`CallErrorClass::Missing`] may also mean that this token does not see the organization.
     ///
     /// # Errors
     /// See [`Self::organization`].
@@ -130,10 +130,10 @@ impl ServerClient {
         name: &str,
     ) -> Asked<()> {
         let ask = CoderCall::delete_key(organization, name)?;
-        let doubt = || self.doubt_keys(organization);
+        let doubt = || self.invalidate_keys(organization);
         let gone = self.write(asker, &ask, doubt).await;
-        self.seen(organization, gone)?;
-        let (looks, name) = (&self.0.looks, name.to_lowercase());
+        self.check_organization(organization, gone)?;
+        let (looks, name) = (&self.0.reads, name.to_lowercase());
         let other = name.clone();
         let keys = CoderCall::keys(organization)?.path;
         looks
@@ -146,23 +146,23 @@ impl ServerClient {
         Ok(())
     }
 
-    /// Forgets an organisation that a call with its id did not find.
-    fn seen<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
+    /// Forgets an organization that a call with its id did not find.
+    fn check_organization<T>(&self, organization: &str, answer: Asked<T>) -> Asked<T> {
         if answer.as_ref().err().and_then(Pushback::class) == Some(CallErrorClass::Missing) {
-            let looks = &self.0.looks.organizations;
-            looks.doubt_where(|_, known| known.is_some_and(|known| known.id == organization));
+            let looks = &self.0.reads.organizations;
+            looks.invalidate_where(|_, known| known.is_some_and(|known| known.id == organization));
         }
         answer
     }
 
-    fn doubt_keys(&self, organization: &str) {
-        let looks = &self.0.looks;
+    fn invalidate_keys(&self, organization: &str) {
+        let looks = &self.0.reads;
         if let (Ok(keys), Ok(daemons)) = (
             CoderCall::keys(organization),
             CoderCall::daemons(organization),
         ) {
-            looks.keys.doubt(&keys.path);
-            looks.daemons.doubt(&daemons.path);
+            looks.keys.invalidate(&keys.path);
+            looks.daemons.invalidate(&daemons.path);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of one server: by everybody who calls it, and by those who call it with one token.
+//! What is known of one server: by all who call it, and by those who call it with one token.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,11 +20,11 @@ use crate::client::{
 use crate::identity::{IdentityCache, LimitOwner};
 use crate::object::Object;
 
-/// How many calls that are not counted may be under way with one account: a server that does not limit
-/// us is no reason to storm it.
-const UNCOUNTED: usize = 8;
+/// How many calls that are not counted may be under way with one account: a server without a limit
+/// must not be flooded.
+const MAX_UNCOUNTED: usize = 8;
 
-/// One server, whoever calls it.
+/// One server, for all its callers.
 pub(super) struct ServerState {
     pub(super) base: ServerUrl,
     state: Mutex<SiteState>,
@@ -33,16 +33,16 @@ pub(super) struct ServerState {
 #[derive(Default)]
 struct SiteState {
     skew: ClockSkew,
-    purses: BTreeMap<LimitOwner, IdentityLimits>,
+    limits: BTreeMap<LimitOwner, IdentityLimits>,
     /// Whether it counts by user, and when that was learned.
-    by_user: Option<(bool, Instant)>,
+    per_user: Option<(bool, Instant)>,
 }
 
 /// What one identity spends from.
 #[derive(Clone)]
 pub(super) struct IdentityLimits {
     pub(super) account: Account,
-    pub(super) uncounted: Arc<Semaphore>,
+    pub(super) uncounted_slots: Arc<Semaphore>,
 }
 
 /// One server, called with one token.
@@ -52,9 +52,9 @@ pub(super) struct TokenClient {
     pub(super) client: CoderClient,
     /// What tells the token from others without being one.
     pub(super) fingerprint: String,
-    pub(super) known: Mutex<IdentityCache>,
+    pub(super) identity: Mutex<IdentityCache>,
     pub(super) bypass: Mutex<BypassMemory>,
-    pub(super) looks: ReadCaches,
+    pub(super) reads: ReadCaches,
 }
 
 /// What many want to know.
@@ -82,43 +82,43 @@ impl TokenClient {
             common,
             site,
             client,
-            known: Mutex::new(IdentityCache::new(fingerprint.clone())),
+            identity: Mutex::new(IdentityCache::new(fingerprint.clone())),
             fingerprint,
             bypass: Mutex::default(),
-            looks: ReadCaches::default(),
+            reads: ReadCaches::default(),
         }
     }
 
-    pub(super) fn known<T>(&self, act: impl FnOnce(&mut IdentityCache) -> T) -> T {
-        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn with_identity<T>(&self, act: impl FnOnce(&mut IdentityCache) -> T) -> T {
+        act(&mut self.identity.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn bypass<T>(&self, act: impl FnOnce(&mut BypassMemory) -> T) -> T {
+    pub(super) fn with_bypass<T>(&self, act: impl FnOnce(&mut BypassMemory) -> T) -> T {
         act(&mut self.bypass.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The server's clock.
     pub(super) fn now(&self) -> Timestamp {
         let here = self.common.settings.clock.now();
-        self.site.skew(|skew| skew.there(here))
+        self.site.with_skew(|skew| skew.to_server_time(here))
     }
 
-    /// What somebody spends from, made when it is first needed.
-    pub(super) fn purse(&self, whose: &LimitOwner) -> IdentityLimits {
-        self.site.state(|state| {
-            if let Some(purse) = state.purses.get(whose) {
+    /// The limits of an identity, created on first use.
+    pub(super) fn limits(&self, whose: &LimitOwner) -> IdentityLimits {
+        self.site.with_state(|state| {
+            if let Some(purse) = state.limits.get(whose) {
                 return purse.clone();
             }
             let name = format!("coder/{}/{}", self.site.base.name(), whose.name());
             let waiters = self.common.waiters.clone();
-            let tell = move |who: &Object| waiters.tell(who);
+            let tell = move |who: &Object| waiters.notify_waiters(who);
             let account = Account::new(&name, Arc::new(tell));
-            self.common.settings.shelf.add(account.clone());
+            self.common.settings.limiters.add(account.clone());
             let purse = IdentityLimits {
                 account,
-                uncounted: Arc::new(Semaphore::new(UNCOUNTED)),
+                uncounted_slots: Arc::new(Semaphore::new(MAX_UNCOUNTED)),
             };
-            state.purses.insert(whose.clone(), purse.clone());
+            state.limits.insert(whose.clone(), purse.clone());
             purse
         })
     }
@@ -132,28 +132,28 @@ impl ServerState {
         }
     }
 
-    pub(super) fn skew<T>(&self, act: impl FnOnce(&mut ClockSkew) -> T) -> T {
-        self.state(|state| act(&mut state.skew))
+    pub(super) fn with_skew<T>(&self, act: impl FnOnce(&mut ClockSkew) -> T) -> T {
+        self.with_state(|state| act(&mut state.skew))
     }
 
     /// Whether it counts by user, if that was learned since `oldest`.
-    pub(super) fn by_user(&self, oldest: Option<Instant>) -> Option<bool> {
-        let known = self.state(|state| state.by_user);
+    pub(super) fn per_user(&self, oldest: Option<Instant>) -> Option<bool> {
+        let known = self.with_state(|state| state.per_user);
         known
             .filter(|(_, at)| oldest.is_none_or(|oldest| *at > oldest))
             .map(|(by_user, _)| by_user)
     }
 
-    pub(super) fn learned(&self, by_user: bool, now: Instant) {
-        self.state(|state| state.by_user = Some((by_user, now)));
+    pub(super) fn set_per_user(&self, by_user: bool, now: Instant) {
+        self.with_state(|state| state.per_user = Some((by_user, now)));
     }
 
-    pub(super) fn forget(&self, who: &Object) {
-        let purses: Vec<_> = self.state(|state| state.purses.values().cloned().collect());
-        purses.iter().for_each(|purse| purse.account.forget(who));
+    pub(super) fn remove(&self, who: &Object) {
+        let purses: Vec<_> = self.with_state(|state| state.limits.values().cloned().collect());
+        purses.iter().for_each(|purse| purse.account.remove(who));
     }
 
-    fn state<T>(&self, act: impl FnOnce(&mut SiteState) -> T) -> T {
+    fn with_state<T>(&self, act: impl FnOnce(&mut SiteState) -> T) -> T {
         act(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

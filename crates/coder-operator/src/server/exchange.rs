@@ -15,22 +15,22 @@ use crate::pushback::Pushback;
 use crate::telemetry::{CallCompleted, CallStale, LimitReported};
 
 /// An answer that takes longer is not worth waiting for.
-const CALL: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a call is paid for.
 pub(super) enum CallCharge {
-    With(Permit),
+    Counted(Permit),
     /// The server is asked not to count it.
     Uncounted,
 }
 
-/// A permit whose call is on its way: whoever gives up waiting has spent it all the same.
+/// A permit whose call is in flight: it is spent even if its caller stops waiting.
 struct Sending(Option<Permit>);
 
 impl Drop for Sending {
     fn drop(&mut self) {
         if let Some(permit) = self.0.take() {
-            permit.unanswered();
+            permit.record_no_answer();
         }
     }
 }
@@ -39,7 +39,7 @@ impl Drop for Sending {
 struct Sent {
     at: Instant,
     wall: Timestamp,
-    by_server: Timestamp,
+    server_time: Timestamp,
 }
 
 impl ServerClient {
@@ -53,19 +53,25 @@ impl ServerClient {
         let sent = Sent {
             at: Instant::now(),
             wall: self.0.common.settings.clock.now(),
-            by_server: self.0.now(),
+            server_time: self.0.now(),
         };
-        asker.in_time()?;
+        asker.check_deadline()?;
         let guard = asker.fence.guard();
-        let guard = guard.map_err(|_| CallError::without_lease(ask.endpoint))?;
+        let guard = guard.map_err(|_| CallError::lease_lost(ask.endpoint))?;
         let (sending, bypass) = match paid {
-            CallCharge::With(permit) => (Sending(Some(permit)), false),
+            CallCharge::Counted(permit) => (Sending(Some(permit)), false),
             CallCharge::Uncounted => (Sending(None), true),
         };
-        let deadline = asker.last().min(sent.at + CALL);
+        let deadline = asker.call_deadline().min(sent.at + CALL_TIMEOUT);
         let answer = timeout_at(deadline, self.0.client.send(ask, bypass)).await;
-        let answer = answer.unwrap_or_else(|_| Err(CallError::late(ask.endpoint)));
-        self.learn(asker.who, ask.endpoint, &sent, sending, told(&answer));
+        let answer = answer.unwrap_or_else(|_| Err(CallError::timed_out(ask.endpoint)));
+        self.record_outcome(
+            asker.object,
+            ask.endpoint,
+            &sent,
+            sending,
+            response_headers(&answer),
+        );
         if !guard.is_held() {
             let (server, endpoint) = (self.0.site.base.name(), ask.endpoint);
             let telemetry = &self.0.common.settings.telemetry;
@@ -73,14 +79,14 @@ impl ServerClient {
         }
         let answer = answer?;
         Ok(Timestamped {
-            at: sent.at,
-            by_server: sent.by_server,
+            requested_at: sent.at,
+            server_time: sent.server_time,
             value: answer.body,
         })
     }
 
-    /// Teaches everybody what came of a call.
-    fn learn(
+    /// Reports the result of a call to limiter, backoff, clock and metrics.
+    fn record_outcome(
         &self,
         who: &Object,
         endpoint: CoderEndpoint,
@@ -94,16 +100,16 @@ impl ServerClient {
             server,
             endpoint,
             status: told.map(|(status, _)| status),
-            took: now - sent.at,
+            duration: now - sent.at,
         });
         let Some((status, headers)) = told else {
             return;
         };
         let skew = |skew: &mut super::skew::ClockSkew| skew.learn(headers, sent.wall, wall);
-        self.0.site.skew(skew);
+        self.0.site.with_skew(skew);
         if let Some(permit) = sending.0.take() {
-            permit.answered(status, headers, sent.at, now, wall);
-            if let Some((limit, remaining)) = budget(headers) {
+            permit.record_answer(status, headers, sent.at, now, wall);
+            if let Some((limit, remaining)) = remaining_calls(headers) {
                 telemetry.emit(LimitReported {
                     server,
                     endpoint,
@@ -113,30 +119,30 @@ impl ServerClient {
             }
         }
         match status {
-            429 => self.refused(who),
-            _ => self.answered(who),
+            429 => self.record_refusal(who),
+            _ => self.record_success(who),
         }
     }
 
     /// An object was refused for the rate limit, by its own call or by one that it waited for.
-    pub(super) fn refused(&self, who: &Object) {
-        let _ = self.0.common.gates.refused(who, Instant::now());
+    pub(super) fn record_refusal(&self, who: &Object) {
+        let _ = self.0.common.backoffs.record_refusal(who, Instant::now());
     }
 
     /// An object has had any other answer.
-    pub(super) fn answered(&self, who: &Object) {
-        self.0.common.gates.answered(who);
+    pub(super) fn record_success(&self, who: &Object) {
+        self.0.common.backoffs.record_answer(who);
     }
 }
 
-fn told<T>(answer: &Result<CoderResponse<T>, CallError>) -> Option<(u16, &HeaderMap)> {
+fn response_headers<T>(answer: &Result<CoderResponse<T>, CallError>) -> Option<(u16, &HeaderMap)> {
     match answer {
         Ok(answer) => Some((answer.status, &answer.headers)),
         Err(error) => Some((error.status?, &error.headers)),
     }
 }
 
-fn budget(headers: &HeaderMap) -> Option<(u32, u32)> {
+fn remaining_calls(headers: &HeaderMap) -> Option<(u32, u32)> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse().ok();
     Some((
         number("x-ratelimit-limit")?,

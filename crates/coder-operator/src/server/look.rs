@@ -1,8 +1,8 @@
-//! What many want to know is read once: what is known, the read that is under way, and what was written
-//! since. Nothing here calls anybody.
+//! What many want to know is read once: what is known, the read that is under way, and what was
+//! written since. This module makes no calls.
 //!
-//! A read is driven by those who wait for it; when the first of them is gone another goes on with it, and
-//! when all are gone it ends. Failures are told to all who waited and kept for nobody.
+//! A read is driven by those who wait for it; when the first of them is gone another goes on with
+//! it, and when all are gone it ends. Failures are told to all who waited and not kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,38 +25,38 @@ pub(super) struct ReadCache<T>(Arc<Mutex<Table<T>>>);
 
 struct Table<T> {
     /// Counts reads and writes, to tell which was first.
-    number: u64,
+    sequence: u64,
     entries: BTreeMap<String, Entry<T>>,
 }
 
 struct Entry<T> {
-    known: Option<Arc<Timestamped<T>>>,
-    flying: Option<Flying<T>>,
+    value: Option<Arc<Timestamped<T>>>,
+    in_flight: Option<Flying<T>>,
     /// What was written while a read was under way, and may not be in it.
     edits: Vec<(u64, Edit<T>)>,
     /// What was read before this is doubtful.
-    doubted: u64,
+    invalid_before: u64,
 }
 
 struct Flying<T> {
-    number: u64,
-    pilot: Object,
+    sequence: u64,
+    caller: Object,
     read: WeakShared<Flight<T>>,
 }
 
 /// A read to wait for.
 pub(super) struct Joined<T> {
     /// After how many others it was begun.
-    pub(super) number: u64,
+    pub(super) sequence: u64,
     /// Whose call it is.
-    pub(super) pilot: Object,
+    pub(super) caller: Object,
     pub(super) read: Shared<Flight<T>>,
 }
 
 impl<T> Default for ReadCache<T> {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Table {
-            number: 0,
+            sequence: 0,
             entries: BTreeMap::new(),
         })))
     }
@@ -71,82 +71,84 @@ impl<T> Clone for ReadCache<T> {
 impl<T> Default for Entry<T> {
     fn default() -> Self {
         Self {
-            known: None,
-            flying: None,
+            value: None,
+            in_flight: None,
             edits: Vec::new(),
-            doubted: 0,
+            invalid_before: 0,
         }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
     /// What is known, if it is new enough.
-    pub(super) fn known(
+    pub(super) fn cached(
         &self,
         path: &str,
         fresh: MaxAge,
         now: Instant,
     ) -> Option<Arc<Timestamped<T>>> {
-        self.table(|table| {
-            let known = table.entries.get(path)?.known.as_ref()?;
-            fresh.holds(known.at, now).then(|| known.clone())
+        self.with_table(|table| {
+            let known = table.entries.get(path)?.value.as_ref()?;
+            fresh
+                .accepts(known.requested_at, now)
+                .then(|| known.clone())
         })
     }
 
     /// How many reads and writes there were.
-    pub(super) fn number(&self) -> u64 {
-        self.table(|table| table.number)
+    pub(super) fn sequence(&self) -> u64 {
+        self.with_table(|table| table.sequence)
     }
 
     /// The read that is under way, or else the one that `begin` makes for `pilot`. It is given its number,
     /// to [`Self::land`] with.
-    pub(super) fn join(
+    pub(super) fn join_read(
         &self,
         path: &str,
         pilot: &Object,
         begin: impl FnOnce(u64) -> Flight<T>,
     ) -> Joined<T> {
-        self.table(|table| {
-            table.number += 1;
+        self.with_table(|table| {
+            table.sequence += 1;
             let entry = table.entries.entry(path.to_owned()).or_default();
-            if let Some(flying) = &entry.flying
+            if let Some(flying) = &entry.in_flight
                 && let Some(read) = flying.read.upgrade()
             {
-                let (number, pilot) = (flying.number, flying.pilot.clone());
+                let (number, pilot) = (flying.sequence, flying.caller.clone());
                 return Joined {
-                    number,
-                    pilot,
+                    sequence: number,
+                    caller: pilot,
                     read,
                 };
             }
-            let (number, pilot) = (table.number, pilot.clone());
+            let (number, pilot) = (table.sequence, pilot.clone());
             let read = begin(number).shared();
             entry.edits.clear();
-            entry.flying = read.downgrade().map(|read| Flying {
-                number,
-                pilot: pilot.clone(),
+            entry.in_flight = read.downgrade().map(|read| Flying {
+                sequence: number,
+                caller: pilot.clone(),
                 read,
             });
             Joined {
-                number,
-                pilot,
+                sequence: number,
+                caller: pilot,
                 read,
             }
         })
     }
 
     /// A read is over. What was written since it began is put into it.
-    pub(super) fn land(
+    pub(super) fn complete_read(
         &self,
         path: &str,
         number: u64,
         read: Result<Timestamped<T>, Pushback>,
     ) -> ReadOutcome<T> {
-        self.table(|table| {
+        self.with_table(|table| {
             let entry = table.entries.entry(path.to_owned()).or_default();
             let newest = entry
-                .flying
-                .take_if(|flying| flying.number == number)
+                .in_flight
+                .take_if(|flying| flying.sequence == number)
                 .is_some();
             let mut listed = read?;
             let edits = entry.edits.iter();
@@ -154,8 +156,8 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
                 edit(&mut listed.value);
             }
             let listed = Arc::new(listed);
-            if newest && entry.doubted < number {
-                entry.known = Some(listed.clone());
+            if newest && entry.invalid_before < number {
+                entry.value = Some(listed.clone());
             }
             Ok(listed)
         })
@@ -163,52 +165,52 @@ impl<T: Clone + Send + Sync + 'static> ReadCache<T> {
 
     /// Something was written: what is known is changed, and what is being read will be.
     pub(super) fn edit(&self, path: &str, edit: impl Fn(&mut T) + Send + Sync + 'static) {
-        self.table(|table| {
-            table.number += 1;
+        self.with_table(|table| {
+            table.sequence += 1;
             let Some(entry) = table.entries.get_mut(path) else {
                 return;
             };
-            if let Some(known) = &mut entry.known {
+            if let Some(known) = &mut entry.value {
                 edit(&mut Arc::make_mut(known).value);
             }
-            let flying = entry.flying.as_ref();
+            let flying = entry.in_flight.as_ref();
             if flying.is_some_and(|flying| flying.read.upgrade().is_some()) {
-                entry.edits.push((table.number, Arc::new(edit)));
+                entry.edits.push((table.sequence, Arc::new(edit)));
             }
         });
     }
 
     /// Something may have been written: what was read before says nothing.
-    pub(super) fn doubt(&self, path: &str) {
-        self.doubt_where(|asked, _| asked == path);
+    pub(super) fn invalidate(&self, path: &str) {
+        self.invalidate_where(|asked, _| asked == path);
     }
 
-    /// The same for all paths of which this holds, given what is known there.
-    pub(super) fn doubt_where(&self, which: impl Fn(&str, Option<&T>) -> bool) {
-        self.table(|table| {
-            table.number += 1;
-            let number = table.number;
+    /// The same for all paths that match, given what is known there.
+    pub(super) fn invalidate_where(&self, which: impl Fn(&str, Option<&T>) -> bool) {
+        self.with_table(|table| {
+            table.sequence += 1;
+            let number = table.sequence;
             for (path, entry) in &mut table.entries {
-                let known = entry.known.as_ref().map(|known| &known.value);
+                let known = entry.value.as_ref().map(|known| &known.value);
                 if which(path, known) {
-                    (entry.known, entry.doubted) = (None, number);
+                    (entry.value, entry.invalid_before) = (None, number);
                 }
             }
-            let idle = |entry: &Entry<T>| entry.known.is_none() && entry.flying.is_none();
+            let idle = |entry: &Entry<T>| entry.value.is_none() && entry.in_flight.is_none();
             table.entries.retain(|_, entry| !idle(entry));
         });
     }
 
     /// An answer to a write has told what there is now.
-    pub(super) fn put(&self, path: &str, listed: Arc<Timestamped<T>>) {
-        self.table(|table| {
-            table.number += 1;
+    pub(super) fn insert(&self, path: &str, listed: Arc<Timestamped<T>>) {
+        self.with_table(|table| {
+            table.sequence += 1;
             let entry = table.entries.entry(path.to_owned()).or_default();
-            (entry.known, entry.doubted) = (Some(listed), table.number);
+            (entry.value, entry.invalid_before) = (Some(listed), table.sequence);
         });
     }
 
-    fn table<R>(&self, act: impl FnOnce(&mut Table<T>) -> R) -> R {
+    fn with_table<R>(&self, act: impl FnOnce(&mut Table<T>) -> R) -> R {
         act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -31,10 +31,10 @@ impl ServerClient {
         let at = (ask.endpoint, ask.path.as_str());
         let begin = |owned: OwnedCaller| {
             let (server, ask) = (self.clone(), ask.clone());
-            async move { server.read_proxy(&owned.asker(), &ask).await }.boxed()
+            async move { server.read_proxy(&owned.caller(), &ask).await }.boxed()
         };
-        let table = &self.0.looks.proxies;
-        self.look(table, asker, at, fresh, begin).await
+        let table = &self.0.reads.proxies;
+        self.read_cached(table, asker, at, fresh, begin).await
     }
 
     async fn read_proxy(
@@ -43,11 +43,11 @@ impl ServerClient {
         ask: &CoderCall<WorkspaceProxy>,
     ) -> Asked<Timestamped<Option<WorkspaceProxy>>> {
         let (at, by_server) = (Instant::now(), self.0.now());
-        match self.fly(asker, ask).await {
+        match self.read_shared(asker, ask).await {
             Ok(read) => Ok(read.map(|it| Some(it).filter(|it| !it.deleted))),
             Err(pushback) if pushback.class() == Some(CallErrorClass::Missing) => Ok(Timestamped {
-                at,
-                by_server,
+                requested_at: at,
+                server_time: by_server,
                 value: None,
             }),
             Err(pushback) => Err(pushback),
@@ -59,7 +59,7 @@ impl ServerClient {
     ///
     /// # Errors
     /// See [`Self::organization`].
-    pub async fn takes_name(&self, asker: &Caller<'_>, name: &str) -> Asked<bool> {
+    pub async fn is_name_taken(&self, asker: &Caller<'_>, name: &str) -> Asked<bool> {
         let all = self.call(asker, &CoderCall::proxies()).await?;
         let same = |it: &WorkspaceProxy| !it.deleted && it.name.eq_ignore_ascii_case(name);
         Ok(all.value.iter().any(same))
@@ -74,9 +74,9 @@ impl ServerClient {
         asker: &Caller<'_>,
         looks: &ProxyDisplay,
     ) -> Asked<CreatedProxy> {
-        let ask = CoderCall::new_proxy(looks);
-        let made = self.write(asker, &ask, || self.doubt_proxies()).await;
-        self.proxy_written(made)
+        let ask = CoderCall::create_proxy(looks);
+        let made = self.write(asker, &ask, || self.invalidate_proxies()).await;
+        self.record_proxy(made)
     }
 
     /// Changes a workspace proxy, and its token if it is to be a new one. The server changes one that was
@@ -92,12 +92,14 @@ impl ServerClient {
         regenerate: bool,
     ) -> Asked<CreatedProxy> {
         let ask = CoderCall::patch_proxy(id, looks, regenerate)?;
-        let changed = self.write(asker, &ask, || self.doubt_proxies()).await?;
+        let changed = self
+            .write(asker, &ask, || self.invalidate_proxies())
+            .await?;
         if changed.value.proxy.deleted {
-            self.doubt_proxies();
+            self.invalidate_proxies();
             return Err(CallError::deleted(ask.endpoint).into());
         }
-        self.proxy_written(Ok(changed))
+        self.record_proxy(Ok(changed))
     }
 
     /// Takes a workspace proxy back.
@@ -106,31 +108,31 @@ impl ServerClient {
     /// See [`Self::organization`].
     pub async fn delete_proxy(&self, asker: &Caller<'_>, id: &str) -> Asked<()> {
         let ask = CoderCall::delete_proxy(id)?;
-        let gone = self.write(asker, &ask, || self.doubt_proxies()).await;
+        let gone = self.write(asker, &ask, || self.invalidate_proxies()).await;
         if gone.is_ok() {
-            self.doubt_proxies();
+            self.invalidate_proxies();
         }
         gone.map(|_| ())
     }
 
-    fn proxy_written(&self, written: Asked<Timestamped<CreatedProxy>>) -> Asked<CreatedProxy> {
+    fn record_proxy(&self, written: Asked<Timestamped<CreatedProxy>>) -> Asked<CreatedProxy> {
         let written = written?;
-        self.doubt_proxies();
-        let looks = &self.0.looks.proxies;
+        self.invalidate_proxies();
+        let looks = &self.0.reads.proxies;
         let known = Arc::new(Timestamped {
-            at: written.at,
-            by_server: written.by_server,
+            requested_at: written.requested_at,
+            server_time: written.server_time,
             value: Some(written.value.proxy.clone()),
         });
         for name in [&written.value.proxy.id, &written.value.proxy.name] {
             if let Ok(ask) = CoderCall::proxy(name) {
-                looks.put(&ask.path, known.clone());
+                looks.insert(&ask.path, known.clone());
             }
         }
         Ok(written.value)
     }
     /// All of them: the one that was written may have been looked for by another name.
-    fn doubt_proxies(&self) {
-        self.0.looks.proxies.doubt_where(|_, _| true);
+    fn invalidate_proxies(&self) {
+        self.0.reads.proxies.invalidate_where(|_, _| true);
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct ClockSkew(SignedDuration);
 
 impl ClockSkew {
     /// The server's clock when ours shows `here`.
-    pub(super) fn there(self, here: Timestamp) -> Timestamp {
+    pub(super) fn to_server_time(self, here: Timestamp) -> Timestamp {
         here.checked_add(self.0).unwrap_or(here)
     }
 
@@ -42,7 +42,7 @@ mod tests {
         Timestamp::from_second(second).expect("a time")
     }
 
-    fn learned(skew: &mut ClockSkew, date: &'static str, here: Timestamp) {
+    fn observe_date(skew: &mut ClockSkew, date: &'static str, here: Timestamp) {
         let mut headers = HeaderMap::new();
         headers.insert(DATE, HeaderValue::from_static(date));
         skew.learn(&headers, here, here);
@@ -55,24 +55,30 @@ mod tests {
     fn a_clock_that_agrees_is_left_alone() {
         let mut skew = ClockSkew::default();
         let here = second(1_625_768_840) + SignedDuration::from_millis(700);
-        learned(&mut skew, TWENTY, here);
-        assert_eq!(skew.there(here), here);
+        observe_date(&mut skew, TWENTY, here);
+        assert_eq!(skew.to_server_time(here), here);
     }
 
     #[test]
     fn a_clock_that_is_off_is_moved_to_the_nearest_that_agrees() {
         let mut skew = ClockSkew::default();
-        learned(&mut skew, TWENTY, second(1_625_768_810));
-        assert_eq!(skew.there(second(1_625_768_810)), second(1_625_768_840));
-        learned(&mut skew, TWENTY, second(1_625_768_850));
-        assert_eq!(skew.there(second(1_625_768_850)), second(1_625_768_841));
+        observe_date(&mut skew, TWENTY, second(1_625_768_810));
+        assert_eq!(
+            skew.to_server_time(second(1_625_768_810)),
+            second(1_625_768_840)
+        );
+        observe_date(&mut skew, TWENTY, second(1_625_768_850));
+        assert_eq!(
+            skew.to_server_time(second(1_625_768_850)),
+            second(1_625_768_841)
+        );
     }
 
     #[test]
-    fn nonsense_is_no_date() {
+    fn an_invalid_date_is_ignored() {
         let mut skew = ClockSkew::default();
         for date in ["", "yesterday", "1625768840"] {
-            learned(&mut skew, date, second(0));
+            observe_date(&mut skew, date, second(0));
         }
         assert_eq!(skew, ClockSkew::default());
     }

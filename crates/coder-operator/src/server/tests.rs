@@ -3,10 +3,10 @@
 mod bypass;
 mod coderd;
 mod identity;
-mod looks;
 mod model;
+mod rate_limits;
+mod reads;
 mod secrets;
-mod terms;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,12 +33,12 @@ type Asked = Arc<Mutex<Vec<(Method, String, bool)>>>;
 /// A played server and those who call it.
 struct Stage {
     servers: ServerPool,
-    asked: Asked,
-    told: Arc<Mutex<Vec<Object>>>,
+    requests: Asked,
+    notified: Arc<Mutex<Vec<Object>>>,
     play: Arc<Mutex<Play>>,
     latency: Arc<AtomicU64>,
     telemetry: CoderMetrics,
-    shelf: LimiterRegistry,
+    limiters: LimiterRegistry,
     fence: Fence,
     start: Instant,
 }
@@ -47,29 +47,29 @@ impl Stage {
     /// Plays what [`usual`] says.
     fn new() -> Self {
         let (asked, told) = (Arc::default(), Arc::<Mutex<Vec<Object>>>::default());
-        let play: Arc<Mutex<Play>> = Arc::new(Mutex::new(Arc::new(usual)));
+        let play: Arc<Mutex<Play>> = Arc::new(Mutex::new(Arc::new(default_answer)));
         let latency = Arc::new(AtomicU64::new(20));
         let start = Instant::now();
-        let clock = Clock::new(move || wall(start));
-        let way = way(&asked, &play, &latency, start);
+        let clock = Clock::new(move || timestamp(start));
+        let way = transport(&asked, &play, &latency, start);
         let (telemetry, shelf) = (CoderMetrics::default(), LimiterRegistry::default());
         let heard = told.clone();
         let servers = ServerPool::new(ServerPoolSettings {
             connect: Arc::new(move |_| Ok(way.clone())),
             clock,
             telemetry: telemetry.clone(),
-            shelf: shelf.clone(),
+            limiters: shelf.clone(),
             seed: 7,
-            tell: Arc::new(move |who| heard.lock().expect("no panic").push(who.clone())),
+            notify: Arc::new(move |who| heard.lock().expect("no panic").push(who.clone())),
         });
         Self {
             servers,
-            asked,
-            told,
+            requests: asked,
+            notified: told,
             play,
             latency,
             telemetry,
-            shelf,
+            limiters: shelf,
             fence: Fence::always_open(),
             start,
         }
@@ -77,22 +77,24 @@ impl Stage {
 
     /// From now on the server says this, and what is usual where it has nothing to say.
     fn play(&self, play: impl Fn(&Request<Bytes>) -> Option<Said> + Send + Sync + 'static) {
-        let play = move |request: &Request<Bytes>| play(request).unwrap_or_else(|| usual(request));
+        let play = move |request: &Request<Bytes>| {
+            play(request).unwrap_or_else(|| default_answer(request))
+        };
         *self.play.lock().expect("no panic") = Arc::new(play);
     }
 
     fn server(&self) -> ServerClient {
-        self.server_of(SECRET)
+        self.server_for_token(SECRET)
     }
 
-    fn server_of(&self, token: &str) -> ServerClient {
+    fn server_for_token(&self, token: &str) -> ServerClient {
         let token = ApiToken::new(token).expect("a token");
-        self.servers.at(URL, None, &token).expect("a server")
+        self.servers.client(URL, None, &token).expect("a server")
     }
 
-    fn asker<'a>(&'a self, who: &'a Object) -> Caller<'a> {
+    fn caller<'a>(&'a self, who: &'a Object) -> Caller<'a> {
         Caller {
-            who,
+            object: who,
             bypass: false,
             fence: &self.fence,
             deadline: Instant::now() + Duration::from_secs(60),
@@ -101,8 +103,8 @@ impl Stage {
     }
 
     /// How often a request was made, by method and the end of its path.
-    fn count(&self, method: &Method, end: &str) -> usize {
-        let asked = self.asked.lock().expect("no panic");
+    fn count_requests(&self, method: &Method, end: &str) -> usize {
+        let asked = self.requests.lock().expect("no panic");
         let these = asked.iter();
         these
             .filter(|(by, path, _)| by == method && path.ends_with(end))
@@ -110,11 +112,11 @@ impl Stage {
     }
 
     fn calls(&self) -> usize {
-        self.asked.lock().expect("no panic").len()
+        self.requests.lock().expect("no panic").len()
     }
 
     fn bypassed(&self) -> usize {
-        let asked = self.asked.lock().expect("no panic");
+        let asked = self.requests.lock().expect("no panic");
         asked.iter().filter(|(_, _, bypass)| *bypass).count()
     }
 
@@ -134,13 +136,13 @@ impl Stage {
     }
 }
 
-fn wall(start: Instant) -> Timestamp {
+fn timestamp(start: Instant) -> Timestamp {
     let elapsed = i64::try_from(start.elapsed().as_millis()).expect("short");
     Timestamp::from_millisecond(START * 1000 + elapsed).expect("a time")
 }
 
 /// A way to the played server, which counts as coderd does within a minute.
-fn way(
+fn transport(
     asked: &Asked,
     play: &Arc<Mutex<Play>>,
     latency: &Arc<AtomicU64>,
@@ -155,7 +157,7 @@ fn way(
         asked.lock().expect("no panic").push(line);
         let said = play.lock().expect("no panic").clone()(&request);
         let latency = Duration::from_millis(latency.load(Ordering::Relaxed));
-        let minute = wall(start).as_second() / 60;
+        let minute = timestamp(start).as_second() / 60;
         let mut spent = spent.lock().expect("no panic");
         let spent = spent.entry((path, minute)).or_default();
         *spent += u32::from(!bypass && !matches!(said, Some((428 | 429, _))));
@@ -164,7 +166,7 @@ fn way(
             sleep(latency).await;
             let (status, body) = said.ok_or("cut off")?;
             let limit = (!bypass).then_some((left, (minute + 1) * 60));
-            Ok(answer(status, limit, wall(start)).body(Bytes::from(body))?)
+            Ok(answer(status, limit, timestamp(start)).body(Bytes::from(body))?)
         }
     }))
 }
@@ -190,7 +192,7 @@ fn date(at: Timestamp) -> String {
 }
 
 /// A server of today that has what is asked for.
-fn usual(request: &Request<Bytes>) -> Said {
+fn default_answer(request: &Request<Bytes>) -> Said {
     let (method, path) = (request.method(), request.uri().path());
     let proxy = r#"{"id": "p-1", "name": "eu", "display_name": "Europe"}"#;
     let (status, body) = match path.trim_start_matches("/api/v2/") {
@@ -228,7 +230,9 @@ fn is_later<T>(answer: &Result<T, Pushback>) -> bool {
     matches!(answer, Err(Pushback::Later { .. }))
 }
 
-fn class<T: std::fmt::Debug>(answer: Result<T, Pushback>) -> Option<crate::client::CallErrorClass> {
+fn error_class<T: std::fmt::Debug>(
+    answer: Result<T, Pushback>,
+) -> Option<crate::client::CallErrorClass> {
     answer.expect_err("pushed back").class()
 }
 

@@ -1,5 +1,5 @@
-//! Calls that the server is asked not to count. They take no turn, pass the gate all the same, and teach no
-//! budget.
+//! Calls that the server is asked not to count. They take no turn, still pass the gate, and teach
+//! no budget.
 
 use std::time::Duration;
 
@@ -14,43 +14,43 @@ use crate::pushback::Pushback;
 use crate::telemetry::{BypassIneffective, BypassRefused, DeferReason};
 
 /// When one asks again who found too many such calls under way.
-const SOON: Duration = Duration::from_secs(1);
+const BUSY_RETRY: Duration = Duration::from_secs(1);
 
-/// A call that sends the header. What comes of it is remembered, also if nobody waits for it any more.
+/// A call that sends the header. Its result is stored even if its caller no longer waits.
 struct Trial<'a> {
     server: &'a ServerClient,
-    how: Option<Result<(), CallErrorClass>>,
+    result: Option<Result<(), CallErrorClass>>,
 }
 
 impl Drop for Trial<'_> {
     fn drop(&mut self) {
         let (now, desk) = (Instant::now(), &self.server.0);
-        let news = desk.bypass(|memory| memory.ended(self.how, now));
-        self.server.say(news);
+        let news = desk.with_bypass(|memory| memory.end_trial(self.result, now));
+        self.server.report_bypass(news);
     }
 }
 
 impl ServerClient {
     /// How the bypass stands with this token.
     #[must_use]
-    pub fn bypass(&self) -> BypassState {
-        self.0.bypass(|memory| memory.state(Instant::now()))
+    pub fn bypass_state(&self) -> BypassState {
+        self.0.with_bypass(|memory| memory.state(Instant::now()))
     }
 
     /// Whether a call that wants the bypass sends its header. If so it must go through
     /// [`Self::uncounted`].
-    pub(super) fn may_try(&self) -> bool {
+    pub(super) fn may_bypass(&self) -> bool {
         let now = Instant::now();
-        if self.0.site.by_user(None) == Some(false) {
-            let news = self.0.bypass(|memory| memory.unknown_there(now));
-            self.say(news);
+        if self.0.site.per_user(None) == Some(false) {
+            let news = self.0.with_bypass(|memory| memory.record_unsupported(now));
+            self.report_bypass(news);
             return false;
         }
-        self.0.bypass(|memory| memory.begin(now))
+        self.0.with_bypass(|memory| memory.begin_trial(now))
     }
 
     /// One call that the server is asked not to count.
-    pub(super) async fn uncounted<T>(
+    pub(super) async fn send_uncounted<T>(
         &self,
         purse: &IdentityLimits,
         asker: &Caller<'_>,
@@ -58,15 +58,15 @@ impl ServerClient {
     ) -> Result<Timestamped<T>, Pushback> {
         let mut trial = Trial {
             server: self,
-            how: None,
+            result: None,
         };
-        let slot = timeout_at(asker.last(), purse.uncounted.acquire()).await;
+        let slot = timeout_at(asker.call_deadline(), purse.uncounted_slots.acquire()).await;
         let Ok(Ok(_slot)) = slot else {
-            let until = Instant::now() + SOON;
-            return Err(self.put_off(DeferReason::Bypass, until, false));
+            let until = Instant::now() + BUSY_RETRY;
+            return Err(self.defer_call(DeferReason::Bypass, until, false));
         };
         let heard = self.exchange(asker, ask, CallCharge::Uncounted).await;
-        trial.how = match &heard {
+        trial.result = match &heard {
             Ok(_) => Some(Ok(())),
             Err(Pushback::Refused(error)) => Some(Err(error.class)),
             Err(Pushback::Later { .. }) => None,
@@ -75,7 +75,7 @@ impl ServerClient {
     }
 
     /// Says what was not known before.
-    fn say(&self, news: Option<BypassState>) {
+    fn report_bypass(&self, news: Option<BypassState>) {
         let server = self.0.site.base.name();
         let telemetry = &self.0.common.settings.telemetry;
         match news {

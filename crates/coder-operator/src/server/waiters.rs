@@ -1,5 +1,5 @@
-//! Who waits for a look that many share. The look has one place in the queue of its account, and when its
-//! turn comes all of them are told: whoever comes first looks for all.
+//! Who waits for a look that many share. The look has one place in the queue of its account, and
+//! when its turn comes all of them are woken: the first to come reads for all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -10,17 +10,17 @@ use super::Tell;
 use crate::object::Object;
 
 /// The kind of what stands in a queue for many.
-const LOOK: &str = "look";
+const READ_KIND: &str = "look";
 
 pub(super) struct CallWaiters {
-    tell: Tell,
-    looks: Mutex<BTreeMap<Object, BTreeSet<Object>>>,
+    notify: Tell,
+    reads: Mutex<BTreeMap<Object, BTreeSet<Object>>>,
 }
 
 /// What stands in a queue for all who look at `path` with one token.
-pub(super) fn place(fingerprint: &str, path: &str) -> Object {
+pub(super) fn queue_entry(fingerprint: &str, path: &str) -> Object {
     Object {
-        kind: LOOK,
+        kind: READ_KIND,
         key: ObjectKey::new(Some(fingerprint), path),
     }
 }
@@ -28,45 +28,47 @@ pub(super) fn place(fingerprint: &str, path: &str) -> Object {
 impl CallWaiters {
     pub(super) fn new(tell: Tell) -> Self {
         Self {
-            tell,
-            looks: Mutex::default(),
+            notify: tell,
+            reads: Mutex::default(),
         }
     }
 
     /// `who` waits for a look.
     pub(super) fn add(&self, look: &Object, who: &Object) {
-        self.looks(|looks| looks.entry(look.clone()).or_default().insert(who.clone()));
+        self.with_reads(|looks| looks.entry(look.clone()).or_default().insert(who.clone()));
     }
 
     /// `who` is there, and need not be told.
     pub(super) fn remove(&self, look: &Object, who: &Object) {
-        self.looks(|looks| {
+        self.with_reads(|looks| {
             if let Some(waiting) = looks.get_mut(look) {
                 waiting.remove(who);
             }
         });
     }
 
-    /// The turn of somebody has come, or of a look, or a look is over.
-    pub(super) fn tell(&self, who: &Object) {
-        if who.kind != LOOK {
-            return (self.tell)(who);
+    /// The turn of an object or a read has come, or a read has ended.
+    pub(super) fn notify_waiters(&self, who: &Object) {
+        if who.kind != READ_KIND {
+            return (self.notify)(who);
         }
-        let waiting = self.looks(|looks| looks.remove(who)).unwrap_or_default();
-        waiting.iter().for_each(|who| (self.tell)(who));
+        let waiting = self
+            .with_reads(|looks| looks.remove(who))
+            .unwrap_or_default();
+        waiting.iter().for_each(|who| (self.notify)(who));
     }
 
-    /// `who` waits for nothing any more. Returns the looks that nobody waits for now.
-    pub(super) fn forget(&self, who: &Object) -> Vec<Object> {
-        self.looks(|looks| {
+    /// `who` no longer waits for anything. Returns the reads without waiting callers.
+    pub(super) fn remove_object(&self, who: &Object) -> Vec<Object> {
+        self.with_reads(|looks| {
             let alone =
                 looks.extract_if(.., |_, waiting| waiting.remove(who) && waiting.is_empty());
             alone.map(|(look, _)| look).collect()
         })
     }
 
-    fn looks<T>(&self, act: impl FnOnce(&mut BTreeMap<Object, BTreeSet<Object>>) -> T) -> T {
-        act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_reads<T>(&self, act: impl FnOnce(&mut BTreeMap<Object, BTreeSet<Object>>) -> T) -> T {
+        act(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -84,29 +86,29 @@ mod tests {
     }
 
     #[test]
-    fn all_who_wait_for_a_look_are_told_once() {
+    fn all_waiters_of_a_read_are_notified_once() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
         let tell = move |who: &Object| heard.lock().expect("no panic").push(who.clone());
         let waiters = CallWaiters::new(Arc::new(tell));
-        let look = place("abc", "/api/v2/entitlements");
+        let look = queue_entry("abc", "/api/v2/entitlements");
         for name in ["red", "blue", "red", "green"] {
             waiters.add(&look, &object(name));
         }
-        assert_eq!(waiters.forget(&object("green")), []);
-        waiters.tell(&look);
-        waiters.tell(&look);
-        waiters.tell(&object("red"));
+        assert_eq!(waiters.remove_object(&object("green")), []);
+        waiters.notify_waiters(&look);
+        waiters.notify_waiters(&look);
+        waiters.notify_waiters(&object("red"));
         let names = ["blue", "red", "red"].map(object);
         assert_eq!(*told.lock().expect("no panic"), names);
     }
 
     #[test]
-    fn a_look_that_nobody_waits_for_leaves_the_queue() {
+    fn a_read_without_waiters_leaves_the_queue() {
         let waiters = CallWaiters::new(Arc::new(|_| {}));
-        let look = place("abc", "/api/v2/entitlements");
+        let look = queue_entry("abc", "/api/v2/entitlements");
         waiters.add(&look, &object("red"));
-        assert_eq!(waiters.forget(&object("blue")), []);
-        assert_eq!(waiters.forget(&object("red")), [look]);
+        assert_eq!(waiters.remove_object(&object("blue")), []);
+        assert_eq!(waiters.remove_object(&object("red")), [look]);
     }
 }

@@ -1,7 +1,7 @@
-//! Calls to servers and what they leave of the rate limit.
+//! Calls to servers and their rate limits.
 //!
-//! A server is named by host and path, a call by its endpoint. Nothing that a server says comes here but
-//! numbers.
+//! A server is named by host and path, a call by its endpoint. Of a response only numbers are
+//! exported.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,31 +16,31 @@ use super::show::{self, Metric, Sample};
 use super::{CoderCounters, Occurrence};
 use crate::client::CoderEndpoint;
 
-/// From an answer out of memory to the longest that anybody waits.
-const TOOK: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// From a cached response to the longest wait for a call.
+const DURATION_BUCKETS: [f64; 10] = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// What was asked of one server.
+/// Counters of one server.
 #[derive(Debug)]
 pub(super) struct ServerCounters {
     requests: BTreeMap<(CoderEndpoint, String), u64>,
     limited: BTreeMap<CoderEndpoint, u64>,
-    put_off: BTreeMap<DeferReason, u64>,
-    budgets: BTreeMap<CoderEndpoint, (u32, u32)>,
-    took: Histogram,
+    deferred: BTreeMap<DeferReason, u64>,
+    limits: BTreeMap<CoderEndpoint, (u32, u32)>,
+    durations: Histogram,
     bypass_refused: u64,
     bypass_ineffective: u64,
     stale: u64,
 }
 
-/// The first of each must be an increase from 0, or Prometheus does not see it.
+/// A counter must exist at 0 before its first increase, or Prometheus misses that.
 impl Default for ServerCounters {
     fn default() -> Self {
         Self {
             requests: BTreeMap::new(),
             limited: CoderEndpoint::ALL.map(|endpoint| (endpoint, 0)).into(),
-            put_off: DeferReason::ALL.map(|reason| (reason, 0)).into(),
-            budgets: BTreeMap::new(),
-            took: Histogram::new(TOOK),
+            deferred: DeferReason::ALL.map(|reason| (reason, 0)).into(),
+            limits: BTreeMap::new(),
+            durations: Histogram::new(DURATION_BUCKETS),
             bypass_refused: 0,
             bypass_ineffective: 0,
             stale: 0,
@@ -57,7 +57,7 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
             requests
                 .map(|((endpoint, code), count)| {
                     (
-                        vec![("endpoint", endpoint.word()), ("code", code.as_str())],
+                        vec![("endpoint", endpoint.as_str()), ("code", code.as_str())],
                         *count,
                     )
                 })
@@ -66,32 +66,32 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
     },
     Metric {
         name: "aplomb_coder_rate_limited",
-        help: "Calls that the server refused for its rate limit, by endpoint",
+        help: "Calls that the server refused with 429, by endpoint",
         read: |tally| {
             let limited = tally.limited.iter();
             limited
-                .map(|(endpoint, count)| (vec![("endpoint", endpoint.word())], *count))
+                .map(|(endpoint, count)| (vec![("endpoint", endpoint.as_str())], *count))
                 .collect()
         },
     },
     Metric {
         name: "aplomb_coder_put_off",
-        help: "Calls that were not made yet, by what held them back",
+        help: "Calls that were delayed, by reason",
         read: |tally| {
-            let put_off = tally.put_off.iter();
+            let put_off = tally.deferred.iter();
             put_off
-                .map(|(reason, count)| (vec![("reason", reason.word())], *count))
+                .map(|(reason, count)| (vec![("reason", reason.as_str())], *count))
                 .collect()
         },
     },
     Metric {
         name: "aplomb_coder_bypass_refused",
-        help: "Requests not to be counted that the server refused",
+        help: "Rate-limit bypasses that the server refused",
         read: |tally| vec![(Vec::new(), tally.bypass_refused)],
     },
     Metric {
         name: "aplomb_coder_bypass_ineffective",
-        help: "Requests not to be counted that the server counts all the same",
+        help: "Rate-limit bypasses that the server ignored",
         read: |tally| vec![(Vec::new(), tally.bypass_ineffective)],
     },
     Metric {
@@ -104,20 +104,20 @@ const COUNTERS: &[Metric<ServerCounters, u64>] = &[
 const GAUGES: &[Metric<ServerCounters, f64>] = &[
     Metric {
         name: "aplomb_coder_budget_limit",
-        help: "The server's rate limit for one path of the endpoint, as it last told",
-        read: |tally| budgets(tally, |(limit, _)| limit),
+        help: "The server's rate limit for one path of the endpoint, as last reported",
+        read: |tally| limit_samples(tally, |(limit, _)| limit),
     },
     Metric {
         name: "aplomb_coder_budget_remaining",
-        help: "What is left of the rate limit for one path of the endpoint, as the server last told",
-        read: |tally| budgets(tally, |(_, remaining)| remaining),
+        help: "Remaining calls of the rate limit for one path of the endpoint, as last reported",
+        read: |tally| limit_samples(tally, |(_, remaining)| remaining),
     },
 ];
 
-fn budgets(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
-    let budgets = tally.budgets.iter();
+fn limit_samples(tally: &ServerCounters, read: fn((u32, u32)) -> u32) -> Vec<Sample<'_, f64>> {
+    let budgets = tally.limits.iter();
     budgets
-        .map(|(endpoint, told)| (vec![("endpoint", endpoint.word())], read(*told).into()))
+        .map(|(endpoint, told)| (vec![("endpoint", endpoint.as_str())], read(*told).into()))
         .collect()
 }
 
@@ -126,35 +126,35 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, servers, encoder)?;
-    let (name, help) = ("aplomb_coder_request_seconds", "How long calls took");
+    show::encode_counters(COUNTERS, servers, encoder)?;
+    let (name, help) = ("aplomb_coder_request_seconds", "Duration of calls");
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (server, tally) in servers {
         tally
-            .took
+            .durations
             .encode(shown.encode_family(&[("server", server.as_str())])?)?;
     }
     match leads {
-        true => show::gauges(GAUGES, servers, encoder),
+        true => show::encode_gauges(GAUGES, servers, encoder),
         false => Ok(()),
     }
 }
 
-fn tally<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut ServerCounters {
+fn server_counters<'a>(ledger: &'a mut CoderCounters, server: &str) -> &'a mut ServerCounters {
     ledger.servers.entry(server.to_owned()).or_default()
 }
 
-/// A server was called.
+/// A call to a server ended.
 #[derive(Clone, Copy, Debug)]
 pub struct CallCompleted<'a> {
-    /// Which.
+    /// The server.
     pub server: &'a str,
-    /// What was asked.
+    /// The call.
     pub endpoint: CoderEndpoint,
-    /// The status of the answer, if one came.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// How long it took.
-    pub took: Duration,
+    /// Its duration.
+    pub duration: Duration,
 }
 
 impl Occurrence for CallCompleted<'_> {
@@ -163,15 +163,15 @@ impl Occurrence for CallCompleted<'_> {
             server,
             endpoint,
             status,
-            took,
+            duration: took,
         } = self;
-        let tally = tally(ledger, server);
+        let tally = server_counters(ledger, server);
         let code = status.map_or_else(|| "no_answer".to_owned(), |status| status.to_string());
-        tally.took.observe(took.as_secs_f64());
+        tally.durations.observe(took.as_secs_f64());
         let call = endpoint.phrase();
         if status == Some(429) {
             *tally.limited.entry(endpoint).or_default() += 1;
-            info!(server, call, "The rate limit refused a call");
+            info!(server, call, "Server rate limited a call");
         } else {
             debug!(server, call, code, ?took, "Called the server");
         }
@@ -179,21 +179,21 @@ impl Occurrence for CallCompleted<'_> {
     }
 }
 
-/// What held a call back.
+/// What delayed a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeferReason {
-    /// The object was refused for the rate limit, and waits.
+    /// The backoff of the object after a 429.
     Gate,
-    /// It is not its turn.
+    /// The queue of the rate limiter.
     Budget,
-    /// Too many calls that are not counted are under way.
+    /// Too many uncounted calls are in flight.
     Bypass,
 }
 
 impl DeferReason {
     const ALL: [Self; 3] = [Self::Gate, Self::Budget, Self::Bypass];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Gate => "gate",
             Self::Budget => "budget",
@@ -202,92 +202,89 @@ impl DeferReason {
     }
 }
 
-/// A call was not made yet.
+/// A call was delayed.
 #[derive(Clone, Copy, Debug)]
 pub struct CallDeferred<'a> {
-    /// To which server.
+    /// The server.
     pub server: &'a str,
-    /// Why.
+    /// The reason.
     pub reason: DeferReason,
 }
 
 impl Occurrence for CallDeferred<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let tally = tally(ledger, self.server);
-        *tally.put_off.entry(self.reason).or_default() += 1;
+        let tally = server_counters(ledger, self.server);
+        *tally.deferred.entry(self.reason).or_default() += 1;
     }
 }
 
-/// A server has told what is left of its rate limit.
+/// A server reported its rate limit.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitReported<'a> {
-    /// Which.
+    /// The server.
     pub server: &'a str,
-    /// For which call.
+    /// The call.
     pub endpoint: CoderEndpoint,
     /// The limit.
     pub limit: u32,
-    /// What is left.
+    /// Remaining calls.
     pub remaining: u32,
 }
 
 impl Occurrence for LimitReported<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let tally = tally(ledger, self.server);
+        let tally = server_counters(ledger, self.server);
         let told = (self.limit, self.remaining);
-        tally.budgets.insert(self.endpoint, told);
+        tally.limits.insert(self.endpoint, told);
     }
 }
 
-/// A server refused not to count a call.
+/// A server refused to bypass its rate limit.
 #[derive(Clone, Copy, Debug)]
 pub struct BypassRefused<'a> {
-    /// Which.
+    /// The server.
     pub server: &'a str,
 }
 
 impl Occurrence for BypassRefused<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).bypass_refused += 1;
+        server_counters(ledger, self.server).bypass_refused += 1;
         let server = self.server;
         warn!(
             server,
-            "The rate limit may be bypassed with an owner's token only, and this is none"
+            "Server refused the rate-limit bypass; it needs an owner's token"
         );
     }
 }
 
-/// A server counts calls that ask not to be.
+/// A server ignored the rate-limit bypass.
 #[derive(Clone, Copy, Debug)]
 pub struct BypassIneffective<'a> {
-    /// Which.
+    /// The server.
     pub server: &'a str,
 }
 
 impl Occurrence for BypassIneffective<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).bypass_ineffective += 1;
+        server_counters(ledger, self.server).bypass_ineffective += 1;
         let server = self.server;
-        warn!(
-            server,
-            "The server takes no notice of a bypass of its rate limit"
-        );
+        warn!(server, "Server ignored the rate-limit bypass");
     }
 }
 
-/// The lease was lost while a call was under way: another replica may have acted too.
+/// The lease was lost during a call: another replica may have acted too.
 #[derive(Clone, Copy, Debug)]
 pub struct CallStale<'a> {
-    /// To which server.
+    /// The server.
     pub server: &'a str,
-    /// Which call.
+    /// The call.
     pub endpoint: CoderEndpoint,
 }
 
 impl Occurrence for CallStale<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        tally(ledger, self.server).stale += 1;
+        server_counters(ledger, self.server).stale += 1;
         let (server, call) = (self.server, self.endpoint.phrase());
-        warn!(server, call, "The lease was lost during a call");
+        warn!(server, call, "Lost the lease during a call");
     }
 }

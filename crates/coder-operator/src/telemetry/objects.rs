@@ -1,4 +1,4 @@
-//! What an object is now, and what has happened to its keys.
+//! State of objects, and counters of their keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,11 +15,11 @@ use super::{CoderCounters, Occurrence};
 use crate::object::Object;
 
 /// From a write to a rollout that waits for jobs.
-const STAGES: [f64; 11] = [
+const DURATION_BUCKETS: [f64; 11] = [
     0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 120.0, 300.0, 900.0, 1800.0, 3600.0,
 ];
 
-/// An object as it was last decided on.
+/// An object as of its last decision.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ObjectSnapshot {
     ready: bool,
@@ -39,7 +39,7 @@ const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
     Metric {
         name: "aplomb_coder_ready",
         help: "Whether the condition Ready is True",
-        read: |seen| one(number(seen.ready)),
+        read: |seen| single_sample(bool_value(seen.ready)),
     },
     Metric {
         name: "aplomb_coder_state",
@@ -48,34 +48,34 @@ const GAUGES: &[Metric<ObjectSnapshot, f64>] = &[
     },
     Metric {
         name: "aplomb_coder_throttled",
-        help: "1 while the server refuses calls for its rate limit",
-        read: |seen| one(number(seen.throttled)),
+        help: "1 while the server rate limits calls",
+        read: |seen| single_sample(bool_value(seen.throttled)),
     },
     Metric {
         name: "aplomb_coder_daemons_connected",
-        help: "Daemons that the server sees connected with keys that work, at most as many as are wanted",
-        read: |seen| maybe(seen.daemons.map(|(connected, _)| connected.into())),
+        help: "Daemons connected to the server with a valid key, at most as many as wanted",
+        read: |seen| optional_sample(seen.daemons.map(|(connected, _)| connected.into())),
     },
     Metric {
         name: "aplomb_coder_daemons_wanted",
         help: "Daemons that should be connected",
-        read: |seen| maybe(seen.daemons.map(|(_, wanted)| wanted.into())),
+        read: |seen| optional_sample(seen.daemons.map(|(_, wanted)| wanted.into())),
     },
     Metric {
         name: "aplomb_coder_rotating_since_timestamp_seconds",
-        help: "Since when the oldest key or proxy that was replaced waits to be deleted",
-        read: |seen| maybe(seen.rotating.map(seconds)),
+        help: "Since when the oldest replaced key or proxy waits to be deleted",
+        read: |seen| optional_sample(seen.rotating.map(unix_seconds)),
     },
     Metric {
         name: "aplomb_coder_deleting_since_timestamp_seconds",
         help: "Since when a deletion waits for the server",
-        read: |seen| maybe(seen.deleting.map(seconds)),
+        read: |seen| optional_sample(seen.deleting.map(unix_seconds)),
     },
 ];
 
 const ROTATIONS: &[Metric<Rotations, u64>] = &[Metric {
     name: "aplomb_coder_rotations",
-    help: "Keys or tokens that were replaced, by reason",
+    help: "Replaced keys or tokens, by reason",
     read: |rotations| {
         let rotations = rotations.iter();
         rotations
@@ -86,25 +86,25 @@ const ROTATIONS: &[Metric<Rotations, u64>] = &[Metric {
 
 const ORPHANS: &[Metric<u64, u64>] = &[Metric {
     name: "aplomb_coder_orphaned",
-    help: "Keys or proxies that were left behind at a server",
+    help: "Keys or proxies left behind at a server",
     read: |count| vec![(Vec::new(), *count)],
 }];
 
-fn number(yes: bool) -> f64 {
+fn bool_value(yes: bool) -> f64 {
     if yes { 1.0 } else { 0.0 }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
-fn seconds(since: Timestamp) -> f64 {
+fn unix_seconds(since: Timestamp) -> f64 {
     since.as_second() as f64
 }
 
-fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+fn single_sample<'a>(value: f64) -> Vec<Sample<'a, f64>> {
     vec![(Vec::new(), value)]
 }
 
-fn maybe<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
-    value.map(one).unwrap_or_default()
+fn optional_sample<'a>(value: Option<f64>) -> Vec<Sample<'a, f64>> {
+    value.map(single_sample).unwrap_or_default()
 }
 
 pub(super) fn encode(
@@ -113,36 +113,36 @@ pub(super) fn encode(
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
     if leads {
-        show::gauges(GAUGES, &ledger.objects, encoder)?;
+        show::encode_gauges(GAUGES, &ledger.objects, encoder)?;
     }
-    show::counters(ROTATIONS, &ledger.rotations, encoder)?;
-    show::counters(ORPHANS, &ledger.orphans, encoder)?;
+    show::encode_counters(ROTATIONS, &ledger.rotations, encoder)?;
+    show::encode_counters(ORPHANS, &ledger.orphans, encoder)?;
     let name = "aplomb_coder_rotation_stage_seconds";
-    let help = "How long each stage of a rotation took";
+    let help = "Duration of each stage of a rotation";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for ((kind, stage), histogram) in &ledger.stages {
-        let labels = [("kind", *kind), ("stage", stage.word())];
+        let labels = [("kind", *kind), ("stage", stage.as_str())];
         histogram.encode(shown.encode_family(&labels)?)?;
     }
     Ok(())
 }
 
-/// An object was decided on.
+/// A decision was made for an object.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectDecided<'a> {
-    /// Which.
+    /// The object.
     pub object: &'a Object,
-    /// The server it belongs to, once that is known.
+    /// Its server, once known.
     pub server: Option<&'a str>,
     /// Whether it is ready.
     pub ready: bool,
     /// The reason of the condition Ready.
     pub reason: &'a str,
-    /// Whether the server refuses for its rate limit.
+    /// Whether the server rate limits calls.
     pub throttled: bool,
-    /// Daemons that are connected, and how many there should be, where that is known.
+    /// Connected and wanted daemons, if known.
     pub daemons: Option<(u32, u32)>,
-    /// Since when the oldest of what was replaced waits to be deleted.
+    /// Since when the oldest replaced key or proxy waits to be deleted.
     pub rotating: Option<Timestamp>,
     /// Since when it is being deleted.
     pub deleting: Option<Timestamp>,
@@ -151,8 +151,8 @@ pub struct ObjectDecided<'a> {
 impl Occurrence for ObjectDecided<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         if let Some(server) = self.server {
-            // The first orphan must be an increase from 0, or Prometheus does not see it.
-            let key = (self.object.kind, host(server).to_owned());
+            // A counter must exist at 0 before its first increase, or Prometheus misses that.
+            let key = (self.object.kind, host_name(server).to_owned());
             ledger.orphans.entry(key).or_insert(0);
         }
         let picture = ObjectSnapshot {
@@ -169,16 +169,16 @@ impl Occurrence for ObjectDecided<'_> {
         }
         let (object, reason) = (self.object, self.reason);
         match self.ready {
-            true => info!(%object, reason, "Is ready"),
-            false => info!(%object, reason, "Is not ready"),
+            true => info!(%object, reason, "Object is ready"),
+            false => info!(%object, reason, "Object is not ready"),
         }
     }
 }
 
-/// An object is no more.
+/// An object was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectRemoved<'a> {
-    /// Which.
+    /// The object.
     pub object: &'a Object,
 }
 
@@ -186,17 +186,17 @@ impl Occurrence for ObjectRemoved<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         ledger.rotations.remove(self.object);
         if ledger.objects.remove(self.object).is_some() {
-            info!(object = %self.object, "No longer looked after");
+            info!(object = %self.object, "Object deleted");
         }
     }
 }
 
-/// A key or token was replaced. Told once for each.
+/// A key or token was replaced. Emitted once for each.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRotated<'a> {
-    /// Of which object.
+    /// The object.
     pub object: &'a Object,
-    /// Why: one of the operator's words.
+    /// The reason, a fixed word of the operator.
     pub reason: &'a str,
 }
 
@@ -205,21 +205,21 @@ impl Occurrence for KeyRotated<'_> {
         let rotations = ledger.rotations.entry(self.object.clone()).or_default();
         *rotations.entry(self.reason.to_owned()).or_default() += 1;
         let (object, reason) = (self.object, self.reason);
-        info!(%object, reason, "Replaced the key");
+        info!(%object, reason, "Replaced key");
     }
 }
 
 /// A stage of a rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RotationStage {
-    /// From the intent to the new key.
+    /// From the decision to the new key.
     Create,
     /// From the new key in its Secret until the old one is deleted.
     Rollout,
 }
 
 impl RotationStage {
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
             Self::Rollout => "rollout",
@@ -227,47 +227,47 @@ impl RotationStage {
     }
 }
 
-/// A stage of a rotation is over.
+/// A stage of a rotation ended.
 #[derive(Clone, Copy, Debug)]
 pub struct RotationStageEnded<'a> {
-    /// Of which object.
+    /// The object.
     pub object: &'a Object,
-    /// Which stage.
+    /// The stage.
     pub stage: RotationStage,
-    /// How long it took.
-    pub took: Duration,
+    /// Its duration.
+    pub duration: Duration,
 }
 
 impl Occurrence for RotationStageEnded<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
         let key = (self.object.kind, self.stage);
         let histogram = ledger.stages.entry(key);
-        let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
-        histogram.observe(self.took.as_secs_f64());
+        let histogram = histogram.or_insert_with(|| Histogram::new(DURATION_BUCKETS));
+        histogram.observe(self.duration.as_secs_f64());
     }
 }
 
-/// The host of a server's address, as all metrics name servers.
-fn host(url: &str) -> &str {
+/// The host of a server's URL, the server's name in all metrics.
+fn host_name(url: &str) -> &str {
     url.split_once("://").map_or(url, |(_, rest)| rest)
 }
 
-/// A key or proxy was left behind at its server, because its object had to go.
+/// A key or proxy was left behind at its server, because its object had to be deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyOrphaned<'a> {
-    /// Whose.
+    /// The object.
     pub object: &'a Object,
-    /// At which server.
+    /// The server.
     pub server: &'a str,
-    /// What it is called there.
+    /// Its name on the server.
     pub name: &'a str,
 }
 
 impl Occurrence for KeyOrphaned<'_> {
     fn emit(self, ledger: &mut CoderCounters) {
-        let key = (self.object.kind, host(self.server).to_owned());
+        let key = (self.object.kind, host_name(self.server).to_owned());
         *ledger.orphans.entry(key).or_default() += 1;
         let (object, server, name) = (self.object, self.server, self.name);
-        warn!(%object, server, name, "Left behind at the server: delete it there");
+        warn!(%object, server, name, "Left a key or proxy behind at the server; delete it there");
     }
 }

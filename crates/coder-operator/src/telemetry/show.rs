@@ -1,4 +1,4 @@
-//! How a map of pictures becomes the samples of a metric. Knows no metric.
+//! Renders a map of snapshots as samples of a metric. Independent of any particular metric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::object::Object;
 
 /// Labels of one sample.
 pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
-/// One sample: its labels beside those of whose it is, and its value.
+/// One sample: its labels in addition to those of its subject, and its value.
 pub(super) type Sample<'a, V> = (Labels<'a>, V);
 
-/// Whose a sample is.
+/// The subject of a sample.
 pub(super) trait Subject {
     fn labels(&self) -> Labels<'_>;
 }
@@ -36,22 +36,22 @@ impl Subject for Object {
     }
 }
 
-/// What was left behind, by kind and server.
+/// Orphans, by kind and server.
 impl Subject for (&'static str, String) {
     fn labels(&self) -> Labels<'_> {
         vec![("kind", self.0), ("server", &self.1)]
     }
 }
 
-/// A metric whose samples are read from a picture.
+/// A metric whose samples are read from a snapshot.
 pub(super) struct Metric<P: 'static, V: 'static> {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     pub(super) read: fn(&P) -> Vec<Sample<'_, V>>,
 }
 
-/// Shows gauges.
-pub(super) fn gauges<K: Subject, P>(
+/// Renders gauges.
+pub(super) fn encode_gauges<K: Subject, P>(
     metrics: &[Metric<P, f64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,
@@ -69,8 +69,8 @@ pub(super) fn gauges<K: Subject, P>(
     Ok(())
 }
 
-/// Shows counters.
-pub(super) fn counters<K: Subject, P>(
+/// Renders counters.
+pub(super) fn encode_counters<K: Subject, P>(
     metrics: &[Metric<P, u64>],
     pictures: &BTreeMap<K, P>,
     encoder: &mut DescriptorEncoder<'_>,

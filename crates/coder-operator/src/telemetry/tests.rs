@@ -1,4 +1,4 @@
-//! What a scrape shows after what has occurred.
+//! The output of a scrape after various events.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn object(name: &str) -> Object {
     }
 }
 
-fn seen(coder: &CoderMetrics, object: &Object, ready: bool) {
+fn record_object(coder: &CoderMetrics, object: &Object, ready: bool) {
     coder.emit(ObjectDecided {
         server: None,
         object,
@@ -47,7 +47,7 @@ fn a_refusal_is_counted_by_endpoint_and_was_zero_before() {
             server: SERVER,
             endpoint: CoderEndpoint::CreateKey,
             status,
-            took: Duration::from_millis(30),
+            duration: Duration::from_millis(30),
         });
     }
     let limited = samples(&coder, "aplomb_coder_rate_limited_total");
@@ -69,8 +69,8 @@ fn a_refusal_is_counted_by_endpoint_and_was_zero_before() {
 fn an_object_that_is_gone_takes_its_series_along() {
     let coder = CoderMetrics::default();
     let (red, blue) = (object("red"), object("blue"));
-    seen(&coder, &red, true);
-    seen(&coder, &blue, false);
+    record_object(&coder, &red, true);
+    record_object(&coder, &blue, false);
     let line = r#"aplomb_coder_ready{kind="CoderProvisioner",namespace="team",name="red"} 1.0"#;
     assert_eq!(samples(&coder, "aplomb_coder_ready{").len(), 2);
     assert!(samples(&coder, "aplomb_coder_ready{").contains(&line.to_owned()));
@@ -83,8 +83,8 @@ fn an_object_that_is_gone_takes_its_series_along() {
 fn a_standby_shows_no_gauges_and_keeps_its_counters() {
     let coder = CoderMetrics::default();
     let fence = Fence::always_open();
-    coder.lead(&fence);
-    seen(&coder, &object("red"), true);
+    coder.set_fence(&fence);
+    record_object(&coder, &object("red"), true);
     coder.emit(LimitReported {
         server: SERVER,
         endpoint: CoderEndpoint::ListKeys,
@@ -113,7 +113,7 @@ fn rotations_and_orphans_are_counted() {
     coder.emit(RotationStageEnded {
         object: &red,
         stage: RotationStage::Rollout,
-        took: Duration::from_secs(30),
+        duration: Duration::from_secs(30),
     });
     coder.emit(KeyOrphaned {
         object: &red,

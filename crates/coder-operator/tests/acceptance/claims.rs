@@ -1,4 +1,4 @@
-//! Oracles: what the servers have against what statuses say of it.
+//! Checks of the keys on the servers against the statuses.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,11 +8,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::lab::Lab;
 
-/// A key: server, organisation, name.
+/// A key: server, organization, name.
 pub type Held = (String, String, String);
 
 /// Every key that a server has.
-pub fn held(lab: &Lab) -> BTreeSet<Held> {
+pub fn keys_at_server(lab: &Lab) -> BTreeSet<Held> {
     let of = |site: &crate::site::Site| {
         let url = site.url.to_owned();
         let keys = site.keys().into_iter();
@@ -22,8 +22,8 @@ pub fn held(lab: &Lab) -> BTreeSet<Held> {
     [&lab.coderd, &lab.other].into_iter().flat_map(of).collect()
 }
 
-/// Every key that a status claims: in use, about to be made, or about to go.
-pub fn claimed(lab: &Lab) -> BTreeSet<Held> {
+/// Every key in a status: in use, pending, or retiring.
+pub fn claimed_keys(lab: &Lab) -> BTreeSet<Held> {
     let objects = lab.cluster.server().list("aplomb.dev", "coderprovisioners");
     let names = objects
         .iter()
@@ -34,18 +34,18 @@ pub fn claimed(lab: &Lab) -> BTreeSet<Held> {
         let others = status.key.into_iter().chain(status.pending);
         others.chain(retiring).collect::<Vec<_>>()
     });
-    records.map(of_record).collect()
+    records.map(held_key).collect()
 }
 
-fn of_record(record: KeyRecord) -> Held {
+fn held_key(record: KeyRecord) -> Held {
     let url = record.binding.server_url;
     (url, record.organization_id, record.name)
 }
 
-/// What is not yet as it should be when a CoderProvisioner has come to rest; `None` if all is.
+/// What differs from the settled state of a CoderProvisioner; `None` if nothing does.
 pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
     let status = lab.status(name);
-    let (held, claimed) = (held(lab), claimed(lab));
+    let (held, claimed) = (keys_at_server(lab), claimed_keys(lab));
     let (Some(key), None, true) = (&status.key, &status.pending, status.retiring.is_empty()) else {
         let (pending, retiring) = (&status.pending, &status.retiring);
         let key = &status.key;
@@ -55,11 +55,13 @@ pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
     };
     if held != claimed {
         return Some(format!(
-            "the servers have {held:?}, statuses claim {claimed:?}"
+            "the servers have {held:?}, the statuses have {claimed:?}"
         ));
     }
     let site = lab.site(&key.binding.server_url);
-    let opens = lab.plaintext(name).and_then(|it| site.key_of(&it));
+    let opens = lab
+        .plaintext(name)
+        .and_then(|it| site.key_for_plaintext(&it));
     if opens.as_ref() != Some(&key.name) {
         return Some(format!("the Secret opens {opens:?}, and not {}", key.name));
     }
@@ -72,15 +74,15 @@ pub fn unsettled(lab: &Lab, name: &str) -> Option<String> {
         ));
     }
     let ready = lab.condition(name, "Ready");
-    (ready.status != "True").then(|| format!("Ready says {ready:?}"))
+    (ready.status != "True").then(|| format!("Ready is {ready:?}"))
 }
 
-/// What is still left of a CoderProvisioner that was deleted; `None` if nothing is.
-pub fn left(lab: &Lab, name: &str) -> Option<String> {
+/// What is left of a deleted CoderProvisioner; `None` if nothing is.
+pub fn leftover(lab: &Lab, name: &str) -> Option<String> {
     if lab.exists(name) {
-        return Some(format!("it is there: {:?}", lab.status(name)));
+        return Some(format!("the object exists: {:?}", lab.status(name)));
     }
-    let held = held(lab);
+    let held = keys_at_server(lab);
     if !held.is_empty() {
         return Some(format!("the servers have {held:?}"));
     }
@@ -101,7 +103,7 @@ pub fn left(lab: &Lab, name: &str) -> Option<String> {
     .find_map(child)
 }
 
-/// What is not yet as it should be when a CoderWorkspaceProxy has come to rest; `None` if all is.
+/// What differs from the settled state of a CoderWorkspaceProxy; `None` if nothing does.
 pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
     let status = lab.proxy_status(name);
     let (pending, retiring) = (&status.pending, &status.retiring);
@@ -112,30 +114,30 @@ pub fn proxy_unsettled(lab: &Lab, name: &str) -> Option<String> {
     let claimed: BTreeSet<String> = status.proxy_name.into_iter().collect();
     if held != claimed {
         return Some(format!(
-            "the server has {held:?}, the status claims {claimed:?}"
+            "the server has {held:?}, the status has {claimed:?}"
         ));
     }
     let token = lab.secret(&format!("{name}-proxy-token"), "token");
-    let opens = token.and_then(|it| lab.coderd.proxy_of(&it));
+    let opens = token.and_then(|it| lab.coderd.proxy_for_token(&it));
     if opens.as_deref() != Some(name) {
         return Some(format!("the Secret's token is that of {opens:?}"));
     }
     let ready = lab.proxy_condition(name, "Ready");
-    (ready.status != "True").then(|| format!("Ready says {ready:?}"))
+    (ready.status != "True").then(|| format!("Ready is {ready:?}"))
 }
 
-/// What is still left of a CoderWorkspaceProxy that was deleted; `None` if nothing is.
-pub fn proxy_left(lab: &Lab, name: &str) -> Option<String> {
-    let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", name);
+/// What is left of a deleted CoderWorkspaceProxy; `None` if nothing is.
+pub fn proxy_leftover(lab: &Lab, name: &str) -> Option<String> {
+    let stored = lab.stored_object("aplomb.dev", "coderworkspaceproxies", name);
     if stored.is_some() {
-        return Some(format!("it is there: {:?}", lab.proxy_status(name)));
+        return Some(format!("the object exists: {:?}", lab.proxy_status(name)));
     }
     let held = lab.coderd.proxies();
     (!held.is_empty()).then(|| format!("the server has {held:?}"))
 }
 
-/// Waits until `look` finds nothing to say; what it still says after `limit`.
-pub async fn settles(
+/// Waits until `look` returns `None`; otherwise returns its last result after `limit`.
+pub async fn wait_until_settled(
     limit: Duration,
     mut look: impl FnMut() -> Option<String>,
 ) -> Result<Duration, String> {
@@ -151,14 +153,17 @@ pub async fn settles(
     }
 }
 
-/// Looks at every change for a key that no status claims: written down first, and taken back before it is
-/// forgotten. Ends when it finds one.
-pub async fn unclaimed(lab: Lab) -> String {
+/// Checks at every change whether each key is in a status: it is written there before it is
+/// created, and deleted before it is dropped. Returns when one is not.
+pub async fn find_unclaimed(lab: Lab) -> String {
     loop {
-        lab.stir.notified().await;
-        let stray: Vec<_> = held(&lab).difference(&claimed(&lab)).cloned().collect();
+        lab.wake.notified().await;
+        let stray: Vec<_> = keys_at_server(&lab)
+            .difference(&claimed_keys(&lab))
+            .cloned()
+            .collect();
         if !stray.is_empty() {
-            return format!("nobody claims {stray:?}");
+            return format!("no status has {stray:?}");
         }
     }
 }

@@ -1,28 +1,29 @@
-//! Promise: wherever the operator dies, and whatever call fails in whatever way, no key is leaked, no
-//! plaintext is lost without a replacement, no key is made twice, and it converges.
+//! Guarantee: wherever the operator crashes, and however a call fails, no key is leaked, no
+//! plaintext is lost without a replacement, no key is created twice, and the state converges.
 //!
-//! A run is recorded first. Each of its effects, a write to the API server or a call to coderd, is then a
-//! point at which the same world is run again with a crash before and after it; each call is a point at
-//! which it fails in every way.
+//! A run is recorded first. Each of its effects, a write to the API server or a call to coderd, is
+//! then a point at which the same simulation is repeated with a crash before and after it; each
+//! call is a point at which it fails in every way.
 
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_simulation::{Crash, CrashPoint};
 
 use crate::harness::{MODES, Mode, Played, Trouble, play};
 use crate::lab::tally;
-use crate::story::Story;
+use crate::scenario::Story;
 use crate::wire::Flaw;
 
 const SEED: u64 = 5;
 
-fn recorded(story: Story) -> Played {
+fn record_run(story: Story) -> Played {
     let played = play(story, SEED, &Trouble::default());
-    assert_eq!(played.verdict, Ok(()), "without any trouble");
+    assert_eq!(played.verdict, Ok(()), "without any fault");
     played
 }
 
-/// The story with a crash before and after every `step`-th effect; what went wrong.
-pub fn crashed(story: Story, step: usize) -> (usize, Vec<String>) {
-    let effects = recorded(story).effects;
+/// The story with a crash before and after every `step`-th effect. Returns the number of runs and
+/// what went wrong.
+pub fn crash_at(story: Story, step: usize) -> (usize, Vec<String>) {
+    let effects = record_run(story).effects;
     let (mut runs, mut wrong) = (0, Vec::new());
     for (number, what) in effects.iter().step_by(step) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
@@ -50,10 +51,10 @@ pub fn crashed(story: Story, step: usize) -> (usize, Vec<String>) {
     (runs, wrong)
 }
 
-/// The story with calls that fail: the cells of calls x modes whose numbers add up to a multiple of
+/// The story with failing calls: the cells of calls x modes whose numbers add up to a multiple of
 /// `step`.
-pub fn failed(story: Story, step: usize) -> (usize, Vec<String>) {
-    let requests = recorded(story).requests;
+pub fn fail_at(story: Story, step: usize) -> (usize, Vec<String>) {
+    let requests = record_run(story).requests;
     let (mut runs, mut wrong) = (0, Vec::new());
     for (at, what) in requests.iter().enumerate() {
         let modes = MODES.iter().enumerate();
@@ -83,7 +84,7 @@ pub fn failed(story: Story, step: usize) -> (usize, Vec<String>) {
     (runs, wrong)
 }
 
-/// A call without the ids in it.
+/// A call without its IDs.
 fn endpoint(request: &str) -> String {
     let parts = request.split('/');
     let part = |part: &str| match part.len() == 36 && part.matches('-').count() == 4 {
@@ -93,31 +94,31 @@ fn endpoint(request: &str) -> String {
     parts.map(part).collect::<Vec<_>>().join("/")
 }
 
-fn clean((runs, wrong): (usize, Vec<String>)) {
+fn assert_clean((runs, wrong): (usize, Vec<String>)) {
     let many = wrong.len();
     assert!(wrong.is_empty(), "{many} of {runs}:\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn a_crash_before_or_after_an_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Provisioner, 2));
+    assert_clean(crash_at(Story::Provisioner, 2));
 }
 
 #[test]
 fn a_call_that_fails_in_any_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Provisioner, 13));
+    assert_clean(fail_at(Story::Provisioner, 13));
 }
 
 #[test]
 #[ignore = "every effect; make proof runs it"]
 fn a_crash_before_or_after_every_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Provisioner, 1));
+    assert_clean(crash_at(Story::Provisioner, 1));
 }
 
 #[test]
 #[ignore = "every call in every way; make proof runs it"]
 fn every_call_that_fails_in_every_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Provisioner, 1));
+    assert_clean(fail_at(Story::Provisioner, 1));
 }
 
 #[test]
@@ -128,8 +129,8 @@ fn a_leak_is_seen_by_the_same_harness() {
             ..Trouble::default()
         };
         let verdict = play(Story::Provisioner, SEED, &trouble).verdict;
-        let why = verdict.expect_err("a leak that nobody sees");
-        println!("{flaw:?} is seen: {}", &why[..why.len().min(160)]);
+        let why = verdict.expect_err("an undetected leak");
+        println!("{flaw:?} is detected: {}", &why[..why.len().min(160)]);
     }
 }
 
@@ -148,5 +149,5 @@ fn the_same_seed_makes_the_same_run() {
     let differ = one.iter().zip(&two).find(|(one, two)| one != two);
     assert_eq!(differ, None, "the first line that differs");
     assert_eq!(one.len(), two.len());
-    println!("{} lines of trace, twice the same", one.len());
+    println!("{} lines of trace, equal in both runs", one.len());
 }

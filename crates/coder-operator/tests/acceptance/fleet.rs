@@ -1,5 +1,6 @@
-//! Promise: many objects share one budget. The server never has to refuse, all converge, and the time is
-//! within 10 % of what its limit allows. Beside it, computed: what as many independent backoffs cost.
+//! Guarantee: many objects share one rate limiter. The server never refuses a call, all converge,
+//! and the time is within 10 % of what its limit allows. For comparison, the cost of independent
+//! backoffs is computed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +11,8 @@ use tokio::time::Instant;
 use crate::lab::{Around, Lab, minutes, seconds, tally, until};
 use crate::operator::Replica;
 
-/// coderd's limiter: two windows of a minute, and a request more is refused when `round(rate) + 1` is
-/// above the limit.
+/// coderd's limiter: two windows of a minute; it refuses a request if `round(rate) + 1` exceeds the
+/// limit.
 #[derive(Clone, Debug)]
 struct Windows {
     limit: f64,
@@ -26,7 +27,7 @@ impl Windows {
         }
     }
 
-    /// Whether one more is let in so many milliseconds after the beginning, which is that of a window.
+    /// Whether a request is admitted this many milliseconds after the start of a window.
     fn admit(&mut self, at: u64) -> bool {
         let (window, within) = (at / 60_000, at % 60_000);
         let count = |window: Option<u64>| {
@@ -43,8 +44,9 @@ impl Windows {
     }
 }
 
-/// The soonest that a limit lets so many calls in, if the first comes so long after a window began.
-fn soonest(limit: u32, calls: usize, first: Duration) -> Duration {
+/// The shortest time in which a limit admits `calls` calls, with the first this long after the
+/// start of a window.
+fn fastest_time(limit: u32, calls: usize, first: Duration) -> Duration {
     let mut windows = Windows::new(limit);
     let first = u64::try_from(first.as_millis()).expect("short");
     let (mut at, mut admitted) = (first, 0);
@@ -57,8 +59,9 @@ fn soonest(limit: u32, calls: usize, first: Duration) -> Duration {
     Duration::from_millis(at - first)
 }
 
-/// What objects cost that each back off on their own: until the last is let in, refusals, waits in sum.
-fn independent(limit: u32, objects: u64) -> (Duration, u64, Duration) {
+/// The cost of objects with independent backoffs: time until the last is admitted, refusals, sum of
+/// waits.
+fn independent_backoffs(limit: u32, objects: u64) -> (Duration, u64, Duration) {
     let mut windows = Windows::new(limit);
     let mut random = fastrand::Rng::with_seed(7);
     let mut queue: BTreeMap<(u64, u64), u32> = (0..objects).map(|it| ((0, it), 0)).collect();
@@ -79,16 +82,16 @@ fn independent(limit: u32, objects: u64) -> (Duration, u64, Duration) {
     (time(last), refused, time(waited))
 }
 
-/// What a fleet came to.
+/// Result of a fleet.
 #[derive(Debug)]
 struct Came {
-    took: Duration,
-    /// Calls on the busiest path, and how long after the beginning of a window the first was.
+    duration: Duration,
+    /// Calls on the busiest path, and when in a window the first was sent.
     calls: usize,
     first: Duration,
     refused: usize,
     /// The most calls on one path in any 60 s.
-    most: usize,
+    max_per_minute: usize,
     creates: usize,
 }
 
@@ -101,7 +104,7 @@ async fn fleet(lab: Lab, objects: usize) -> Came {
     let _replica = Replica::start(&lab, "first");
     let mut unready: Vec<String> = (0..objects).map(|it| format!("team-{it:03}")).collect();
     let all_ready = || {
-        // Those that are ready are not looked at again: there are many, and looks are dear.
+        // Ready objects are not read again: there are many, and reads are expensive.
         while unready.last().is_some_and(|name| lab.is_ready(name)) {
             unready.pop();
         }
@@ -113,10 +116,10 @@ async fn fleet(lab: Lab, objects: usize) -> Came {
         let name = format!("team-{number:03}");
         assert!(lab.is_ready(&name), "{name}: {:?}", lab.status(&name));
     }
-    came(&lab, took)
+    measure(&lab, took)
 }
 
-fn came(lab: &Lab, took: Duration) -> Came {
+fn measure(lab: &Lab, took: Duration) -> Came {
     let requests = lab.coderd.requests(0);
     let busiest = tally(requests.iter().map(|it| it.path.clone()));
     let (path, calls) = busiest.into_iter().max_by_key(|it| it.1).expect("calls");
@@ -131,30 +134,30 @@ fn came(lab: &Lab, took: Duration) -> Came {
     let offset = i64::try_from(crate::site::Options::default().offset.as_secs()).expect("short");
     let second = (on_path[0].time.as_second() - offset).rem_euclid(60);
     Came {
-        took,
+        duration: took,
         calls,
         first: seconds(u64::try_from(second).expect("it is positive")),
         refused: requests.iter().filter(|it| it.status == Some(429)).count(),
-        most: most.max().unwrap_or_default(),
+        max_per_minute: most.max().unwrap_or_default(),
         creates: requests.iter().filter(|it| it.method == "POST").count(),
     }
 }
 
-fn check(objects: usize, limit: u32) {
-    let around = Around::seed(8)
-        .server(|it| it.limit = i64::from(limit))
-        .long();
+fn check_fleet(objects: usize, limit: u32) {
+    let around = Around::with_seed(8)
+        .with_server(|it| it.limit = i64::from(limit))
+        .long_running();
     let came = around.run(move |lab| fleet(lab, objects));
-    let bound = soonest(limit, came.calls, came.first);
-    let (last, refusals, sum) = independent(limit, objects as u64);
+    let bound = fastest_time(limit, came.calls, came.first);
+    let (last, refusals, sum) = independent_backoffs(limit, objects as u64);
     println!(
         "{objects} objects, limit {limit}/min: all Ready after {:.0?}; {} calls on the busiest path, {} of all calls create; {} refused; at most {} in any minute",
-        came.took, came.calls, came.creates, came.refused, came.most
+        came.duration, came.calls, came.creates, came.refused, came.max_per_minute
     );
     println!(
-        "  formula: the {}th call is let in when prev x (60 - elapsed)/60 + cur first allows it: {bound:.0?}; took {:.1} % of it",
+        "  formula: call {} is admitted when prev x (60 - elapsed)/60 + cur first allows it: {bound:.0?}; took {:.1} % of it",
         came.calls,
-        100.0 * came.took.as_secs_f64() / bound.as_secs_f64()
+        100.0 * came.duration.as_secs_f64() / bound.as_secs_f64()
     );
     println!(
         "  {objects} independent backoffs: the last after {last:.0?}, {refusals} refusals, {sum:.0?} of waits in sum"
@@ -167,15 +170,15 @@ fn check(objects: usize, limit: u32) {
         came.calls
     );
     let most = bound.mul_f64(1.1) + seconds(15);
-    assert!(came.took <= most, "{:?} of {bound:?}", came.took);
+    assert!(came.duration <= most, "{:?} of {bound:?}", came.duration);
 }
 
 #[test]
 fn fifty_objects_share_a_limit_of_twelve_a_minute() {
-    check(50, 12);
+    check_fleet(50, 12);
 }
 
 #[test]
 fn five_hundred_objects_share_a_limit_of_sixty_a_minute() {
-    check(500, 60);
+    check_fleet(500, 60);
 }

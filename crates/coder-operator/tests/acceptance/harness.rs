@@ -1,45 +1,45 @@
-//! Plays a story with one crash or one fault in it, at a place that an earlier run has recorded.
+//! Plays a story with one crash or one fault in it, at a point of an earlier recorded run.
 
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::Role;
-use aplomb_apiserver::world::Crash;
+use aplomb_fake_services::coderd::Role;
+use aplomb_simulation::Crash;
 use serde_json::{Value, json};
 
 use crate::lab::{Around, Lab};
 use crate::operator::Replica;
-use crate::story::Story;
+use crate::scenario::Story;
 use crate::wire::Flaw;
 
-/// What happens to one run.
+/// The fault of one run.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
-    /// The operator dies.
+    /// The operator crashes.
     pub crash: Option<Crash>,
-    /// The request with this number, counted from 1, fails so.
+    /// The request with this number, counted from 1, fails like this.
     pub fault: Option<(u64, Mode)>,
-    /// What is wrong with the way to the servers.
+    /// A fault of the transport to the servers.
     pub flaw: Flaw,
-    /// Whether the spec asks to pass the limiter by.
+    /// Whether the spec enables the bypass.
     pub bypass: bool,
 }
 
 /// How a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It is answered with this status, and not carried out.
+    /// The response has this status, and the request is not executed.
     Refused(u16),
-    /// It is carried out, and answered with this status.
+    /// The request is executed, and the response has this status.
     Done(u16),
-    /// The connection is lost before it arrives.
+    /// The connection is lost before the request arrives.
     LostBefore,
-    /// The connection is lost after it was carried out.
+    /// The connection is lost after the request was executed.
     LostAfter,
-    /// It never arrives, and nobody says so.
+    /// The request never arrives, and the connection stays open.
     HangsBefore,
-    /// It is carried out, and no answer ever comes.
+    /// The request is executed, and no response ever arrives.
     HangsAfter,
-    /// It is carried out, and the answer is no JSON.
+    /// The request is executed, and the response is not JSON.
     Garbage,
 }
 
@@ -66,7 +66,7 @@ pub const MODES: [Mode; 18] = [
 ];
 
 impl Mode {
-    /// The simulator's words for it.
+    /// The fault in the format of the simulator.
     pub fn fault(self, skip: u64) -> Value {
         let mut fault = match self {
             Self::Refused(status) => json!({ "status": status }),
@@ -83,29 +83,29 @@ impl Mode {
     }
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Played {
     pub verdict: Result<(), String>,
-    /// The effects of the operator: number and what.
+    /// The effects of the operator: number and text.
     pub effects: Vec<(u64, String)>,
-    /// The requests that the server had: method and path.
+    /// The requests to the server: method and path.
     pub requests: Vec<String>,
     pub trace: Vec<String>,
 }
 
-/// Plays a story with what is to go wrong.
+/// Plays a story with a fault.
 pub fn play(story: Story, seed: u64, trouble: &Trouble) -> Played {
     let trouble = trouble.clone();
-    let around = Around::seed(seed).server(|it| {
-        // Only owners manage proxies; and it is soon seen who is gone.
+    let around = Around::with_seed(seed).with_server(|it| {
+        // Only owners manage proxies; and a short heartbeat shows soon which ones are gone.
         if story == Story::Proxy {
             it.role = Role::Owner;
         }
         it.heartbeat = Duration::from_secs(10);
     });
     let run = around.record(move |lab| async move {
-        let replica = Replica::flawed(&lab, "first", trouble.flaw);
+        let replica = Replica::start_flawed(&lab, "first", trouble.flaw);
         if let Some(crash) = trouble.crash {
             replica.component.crash_at(crash);
         }
@@ -129,8 +129,7 @@ fn requests(lab: &Lab) -> Vec<String> {
     all.map(|it| format!("{} {}", it.method, it.path)).collect()
 }
 
-/// The number and the text of an effect, but not of renewals of a lease and of Events, which nothing
-/// depends on.
+/// Number and text of an effect, except lease renewals and Events, on which nothing depends.
 fn effect(line: &str) -> Option<(u64, String)> {
     let (_, effect) = line.split_once(" first effect ")?;
     let (number, what) = effect.split_once(' ')?;

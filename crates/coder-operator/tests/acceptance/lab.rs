@@ -1,5 +1,4 @@
-//! A cluster, two servers and the pods between them, in virtual time; and the words in which a test speaks
-//! of them.
+//! A simulated cluster, two servers and their pods in virtual time, with helpers for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -7,7 +6,7 @@ use std::time::Duration;
 
 use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy};
 use aplomb_apiserver::store::Window;
-use aplomb_apiserver::world::{Cluster, Run, World};
+use aplomb_simulation::{Cluster, Run, World};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, PostParams};
@@ -20,15 +19,15 @@ use crate::operator::Replica;
 use crate::pods::Pods;
 use crate::site::{self, Site};
 
-/// Where the operator's lease is.
+/// Namespace of the operator's lease.
 pub const SYSTEM: &str = "aplomb-system";
-/// Where the objects are.
+/// Namespace of the objects.
 pub const NAMESPACE: &str = "coder";
 /// The name of most objects here.
 pub const TEAM: &str = "team";
-/// The Secret with the token of the first server.
+/// Secret with the token of the first server.
 pub const SECRET: &str = "coder-token";
-/// The Secret with the token of the other one.
+/// Secret with the token of the other server.
 pub const OTHER_SECRET: &str = "other-token";
 
 /// A cluster, two servers and pods.
@@ -38,43 +37,43 @@ pub struct Lab {
     pub coderd: Site,
     pub other: Site,
     pub pods: Arc<Pods>,
-    /// Which token went to which host.
+    /// Which token was sent to which host.
     pub sent: Sent,
-    /// Wakes whoever looks at every change.
-    pub stir: Arc<Notify>,
+    /// Wakes waiters for every change.
+    pub wake: Arc<Notify>,
 }
 
 /// Tokens by the hosts they were sent to.
 pub type Sent = Arc<Mutex<BTreeSet<(String, String)>>>;
 
-/// How the world around the operator is.
+/// Settings of the simulation.
 #[derive(Clone)]
 pub struct Around {
     pub seed: u64,
-    /// How the servers are, both.
+    /// Options of both servers.
     pub server: site::Options,
-    /// Whether the run is too long to be remembered.
-    pub long: bool,
+    /// Whether the run is too long to keep its trace.
+    pub long_running: bool,
 }
 
 impl Around {
-    pub fn seed(seed: u64) -> Self {
+    pub fn with_seed(seed: u64) -> Self {
         Self {
             seed,
             server: site::Options::default(),
-            long: false,
+            long_running: false,
         }
     }
 
-    /// The same with other servers.
-    pub fn server(mut self, change: impl FnOnce(&mut site::Options)) -> Self {
+    /// The same with other server options.
+    pub fn with_server(mut self, change: impl FnOnce(&mut site::Options)) -> Self {
         change(&mut self.server);
         self
     }
 
-    /// The same for a run that is too long to be remembered.
-    pub fn long(mut self) -> Self {
-        self.long = true;
+    /// The same without a trace, for long runs.
+    pub fn long_running(mut self) -> Self {
+        self.long_running = true;
         self
     }
 
@@ -96,7 +95,7 @@ impl Around {
         T: Send + 'static,
     {
         let mut world = World::new(self.seed).interpose(aplomb_virtual_time::install);
-        if self.long {
+        if self.long_running {
             let window = Window {
                 compaction: seconds(30),
                 ..Window::default()
@@ -110,14 +109,14 @@ impl Around {
     }
 }
 
-/// Runs a scenario in the usual world.
+/// Runs a scenario with default settings.
 pub fn on_box<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    Around::seed(seed).run(scenario)
+    Around::with_seed(seed).run(scenario)
 }
 
 impl Lab {
@@ -132,9 +131,9 @@ impl Lab {
             other,
             pods: Arc::new(pods),
             sent: Sent::default(),
-            stir: Arc::default(),
+            wake: Arc::default(),
         };
-        let stir = lab.stir.clone();
+        let stir = lab.wake.clone();
         lab.cluster.server().on_commit(Arc::new(move |change| {
             if change.key.resource.resource == "coderprovisioners" {
                 stir.notify_one();
@@ -146,21 +145,21 @@ impl Lab {
         lab
     }
 
-    /// Somebody else's client, which meets no faults.
+    /// A user's client, without injected faults.
     pub fn user(&self) -> Client {
         self.cluster.plain_client("user")
     }
 
     /// A CoderProvisioner called `team` that a replica has made ready.
-    pub async fn settled(&self, spec: &Value) -> Replica {
+    pub async fn start_settled(&self, spec: &Value) -> Replica {
         self.provisioner(TEAM, spec).await;
         let replica = Replica::start(self, "first");
-        self.ready(TEAM, seconds(120)).await;
+        self.wait_ready(TEAM, seconds(120)).await;
         replica
     }
 
     /// Waits until a CoderProvisioner is ready; how long it took.
-    pub async fn ready(&self, name: &str, limit: Duration) -> Duration {
+    pub async fn wait_ready(&self, name: &str, limit: Duration) -> Duration {
         let began = Instant::now();
         while !self.is_ready(name) {
             let said = || format!("{:#?}", self.status(name));
@@ -197,7 +196,7 @@ async fn install(user: &Client) {
     }
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {
@@ -207,7 +206,7 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
     began.elapsed()
 }
 
-/// How often each text comes.
+/// Counts equal items.
 pub fn tally<T: Ord>(all: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for one in all {

@@ -1,4 +1,4 @@
-//! What people do to objects: they make, change, annotate and delete them.
+//! Operations of users on objects: create, change, annotate and delete.
 
 use aplomb_api::coder::{CoderProvisioner, CoderWorkspaceProxy};
 use k8s_openapi::api::core::v1::Secret;
@@ -21,7 +21,7 @@ impl Lab {
         Api::namespaced(self.user(), NAMESPACE)
     }
 
-    /// Puts a token into a Secret that names the server it is for.
+    /// Writes a token to a Secret that lists its server.
     pub async fn token(&self, name: &str, token: &str) {
         let url = match name {
             OTHER_SECRET => site::OTHER_URL,
@@ -31,7 +31,7 @@ impl Lab {
         self.put_secret(name, token, &servers).await;
     }
 
-    /// Puts a value into a Secret with these annotations.
+    /// Writes a value to a Secret with these annotations.
     pub async fn put_secret(&self, name: &str, token: &str, annotations: &Value) {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
@@ -46,11 +46,11 @@ impl Lab {
         applied.unwrap();
     }
 
-    /// Creates a CoderProvisioner from the fields of its spec that are not the usual ones.
+    /// Creates a CoderProvisioner; `spec` overrides the default fields.
     pub async fn provisioner(&self, name: &str, spec: &Value) {
         let made = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "CoderProvisioner",
-            "metadata": { "name": name }, "spec": merged(usual(), spec),
+            "metadata": { "name": name }, "spec": merged(default_spec(), spec),
         });
         let made = serde_json::from_value(made).expect("a CoderProvisioner");
         let created = self
@@ -109,8 +109,8 @@ impl Lab {
     }
 }
 
-/// The spec that most CoderProvisioners here have.
-fn usual() -> Value {
+/// The default spec of a CoderProvisioner.
+fn default_spec() -> Value {
     json!({
         "server": { "url": site::URL, "tokenSecretRef": { "name": SECRET, "key": "token" } },
         "image": "coder.example.com/coder:2.36",
@@ -119,7 +119,7 @@ fn usual() -> Value {
     })
 }
 
-/// How a spec names a server.
+/// The server field of a spec.
 pub fn server(site: &Site) -> Value {
     let secret = match site.url {
         site::URL => SECRET,
@@ -128,7 +128,7 @@ pub fn server(site: &Site) -> Value {
     json!({ "url": site.url, "tokenSecretRef": { "name": secret, "key": "token" } })
 }
 
-/// `value` with the members of `with` over its own.
+/// Merges the members of `with` into `value`.
 pub fn merged(mut value: Value, with: &Value) -> Value {
     merge(&mut value, with);
     value

@@ -1,21 +1,21 @@
-//! A replica of the operator: a process of the world that can be crashed at any effect, whose calls to the
-//! servers are effects too.
+//! A replica of the operator: a simulated process that can be crashed at any effect, whose calls to
+//! the servers are effects too.
 
 use std::future::pending;
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_apiserver::world::{Component, Process};
 use aplomb_coder_operator::telemetry::CoderMetrics;
 use aplomb_coder_operator::{CoderDeps, CoderSettings};
+use aplomb_simulation::{Component, Process};
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
 use crate::lab::{Lab, SYSTEM};
 use crate::wire::{Flaw, Wire};
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics across restarts.
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -24,14 +24,14 @@ pub struct Replica {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        Self::flawed(lab, name, Flaw::None)
+        Self::start_flawed(lab, name, Flaw::None)
     }
 
-    /// One whose way to the servers is not what it seems.
-    pub fn flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
+    /// A replica with a faulty transport to the servers.
+    pub fn start_flawed(lab: &Lab, name: &str, flaw: Flaw) -> Self {
         let (telemetry, coder) = (Telemetry::default(), CoderMetrics::default());
         let (counts, shows) = (telemetry.clone(), coder.clone());
-        let wire = Wire::of(lab, flaw);
+        let wire = Wire::for_lab(lab, flaw);
         let component = lab.cluster.start(name, move |process| {
             let (way, tasks) = (process.clone(), process.clone());
             let wire = wire.clone();
@@ -40,8 +40,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
-                server: None,
+                admin_registry: AdminRegistry::default(),
+                api_limits: None,
                 coder: shows.clone(),
             };
             run(process, parts)
@@ -53,7 +53,7 @@ impl Replica {
         }
     }
 
-    /// Its metrics as they are scraped, the runtime's and its own.
+    /// Its metrics as a scrape returns them, of the runtime and the operator.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         self.coder.register(&mut registry);

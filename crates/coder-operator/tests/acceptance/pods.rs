@@ -1,19 +1,19 @@
-//! The pods of the lab: those that the simulator plays, for both servers, with knobs.
+//! The simulated pods of both servers, with settings.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::{self, Coderd, Work};
-use aplomb_apiserver::faults::{Fault, Match, Rule};
-use aplomb_apiserver::world::Cluster;
+use aplomb_fake_services::coderd::{self, Coderd, Work};
+use aplomb_simulation::Cluster;
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use tokio::task::JoinSet;
 
 use crate::site::Site;
 
-/// Who plays the pods, as the API server knows it.
+/// User name of the simulated kubelet at the API server.
 const KUBELET: &str = "kubelet";
 
-/// The pods of a cluster, as long as this lives.
+/// The pods of a cluster; they stop when this is dropped.
 pub struct Pods {
     cluster: Cluster,
     servers: Vec<(String, Coderd)>,
@@ -32,14 +32,15 @@ impl Pods {
         pods
     }
 
-    /// Daemons have jobs of this length, one soon after the other. To be said before the first starts.
-    pub fn works(&self, job: Duration) {
+    /// Gives daemons jobs of this length, one after another. Must be called before the first
+    /// starts.
+    pub fn set_job_time(&self, job: Duration) {
         let pause = Duration::from_secs(2);
         self.play(Some(Work { job, pause }));
     }
 
-    /// Pods do not come up any more, because their Secrets cannot be read; or they do again.
-    pub fn never_ready(&self, broken: bool) {
+    /// Keeps new pods from becoming ready, as if their Secrets could not be read; or ends that.
+    pub fn set_broken(&self, broken: bool) {
         let faults = self.cluster.faults(KUBELET);
         match broken {
             true => {
@@ -62,7 +63,7 @@ impl Pods {
         };
         let mut playing = JoinSet::new();
         playing.spawn(pods.play(self.cluster.plain_client(KUBELET)));
-        // Those who played until now stop.
+        // Stops the previous simulation.
         *self.playing.lock().unwrap() = playing;
     }
 }

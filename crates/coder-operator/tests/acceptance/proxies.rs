@@ -1,34 +1,34 @@
-//! Promise: a workspace proxy is registered, given a new token, shown as the spec says and taken back, under
-//! refusals of every class and with a crash at every effect.
+//! Guarantee: a workspace proxy is registered, given a new token, displayed as the spec says and
+//! deleted, under refusals of every class and with a crash at every effect.
 
-use aplomb_apiserver::coderd::Role;
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_fake_services::coderd::Role;
+use aplomb_simulation::{Crash, CrashPoint};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::claims::{proxy_left, proxy_unsettled, settles};
-use crate::crashes::{crashed, failed};
+use crate::claims::{proxy_leftover, proxy_unsettled, wait_until_settled};
+use crate::crashes::{crash_at, fail_at};
 use crate::harness::{Mode, Trouble, play};
 use crate::lab::{Around, Lab, TEAM, minutes, until};
 use crate::operator::Replica;
-use crate::story::Story;
+use crate::scenario::Story;
 
-/// A world in which the token is an owner's: nobody else manages proxies.
-fn on_owned<T, F, S>(seed: u64, scenario: S) -> T
+/// Runs with an owner's token, since only owners manage proxies.
+fn run_with_gc<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let around = Around::seed(seed).server(|it| it.role = Role::Owner);
+    let around = Around::with_seed(seed).with_server(|it| it.role = Role::Owner);
     around.run(scenario)
 }
 
 /// A CoderWorkspaceProxy called `team` that a replica has made ready.
-async fn settled(lab: &Lab) -> Replica {
+async fn start_settled(lab: &Lab) -> Replica {
     lab.proxy(TEAM, &json!({})).await;
     let replica = Replica::start(lab, "first");
-    let took = settles(minutes(5), || proxy_unsettled(lab, TEAM))
+    let took = wait_until_settled(minutes(5), || proxy_unsettled(lab, TEAM))
         .await
         .unwrap();
     println!("registered and healthy after {took:.0?}");
@@ -40,18 +40,18 @@ fn token(lab: &Lab) -> Option<String> {
 }
 
 #[test]
-fn its_whole_life() {
+fn a_proxy_is_created_and_deleted() {
     let played = play(Story::Proxy, 3, &Trouble::default());
     assert_eq!(played.verdict, Ok(()));
     let (effects, calls) = (played.effects.len(), played.requests.len());
     println!("a proxy's life: {effects} effects, {calls} of them calls");
 }
 
-/// A lost token cannot be read again, so that it is replaced; the pods follow.
+/// A lost token cannot be read again, so it is replaced; the pods follow.
 #[test]
 fn a_secret_that_is_lost_is_a_new_token() {
-    on_owned(1, |lab| async move {
-        let _replica = settled(&lab).await;
+    run_with_gc(1, |lab| async move {
+        let _replica = start_settled(&lab).await;
         let before = token(&lab);
         let deleted = lab
             .secrets()
@@ -59,11 +59,11 @@ fn a_secret_that_is_lost_is_a_new_token() {
             .await;
         deleted.unwrap();
         let back = || match token(&lab) {
-            None => Some("there is no token".to_owned()),
-            same if same == before => Some("it is the old one".to_owned()),
+            None => Some("no token yet".to_owned()),
+            same if same == before => Some("it is the old token".to_owned()),
             _ => proxy_unsettled(&lab, TEAM),
         };
-        let took = settles(minutes(15), back).await.unwrap();
+        let took = wait_until_settled(minutes(15), back).await.unwrap();
         println!("a lost Secret holds a new token after {took:.0?}");
         assert_eq!(lab.coderd.sim.proxy_health(TEAM), Some("ok"));
     });
@@ -71,13 +71,13 @@ fn a_secret_that_is_lost_is_a_new_token() {
 
 #[test]
 fn a_new_token_rolls_the_pods() {
-    on_owned(2, |lab| async move {
-        let _replica = settled(&lab).await;
+    run_with_gc(2, |lab| async move {
+        let _replica = start_settled(&lab).await;
         let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "one" } } });
         lab.edit_proxy(TEAM, &rotate).await;
         let honoured = || lab.proxy_status(TEAM).rotation.honoured.as_deref() == Some("one");
-        until(minutes(10), "carried out", honoured).await;
-        settles(minutes(10), || proxy_unsettled(&lab, TEAM))
+        until(minutes(10), "executed", honoured).await;
+        wait_until_settled(minutes(10), || proxy_unsettled(&lab, TEAM))
             .await
             .unwrap();
         let servers = lab.coderd.sim.state().proxy_servers;
@@ -85,14 +85,14 @@ fn a_new_token_rolls_the_pods() {
     });
 }
 
-/// 429 for some minutes at each step of its life.
+/// 429 for some minutes at each step of a proxy's life.
 #[test]
 fn each_step_waits_for_the_rate_limit() {
-    on_owned(3, |lab| async move {
+    run_with_gc(3, |lab| async move {
         let _replica = Replica::start(&lab, "first");
         for step in ["register", "new token", "looks", "delete"] {
-            lab.coderd.refuses(true);
-            let since = lab.coderd.mark();
+            lab.coderd.refuse_all(true);
+            let since = lab.coderd.last_request();
             match step {
                 "register" => lab.proxy(TEAM, &json!({})).await,
                 "new token" => {
@@ -107,10 +107,10 @@ fn each_step_waits_for_the_rate_limit() {
             }
             sleep(minutes(5)).await;
             let calls = lab.coderd.requests(since).len();
-            lab.coderd.behaves();
+            lab.coderd.clear_faults();
             let took = match step {
-                "delete" => settles(minutes(15), || proxy_left(&lab, TEAM)).await,
-                _ => settles(minutes(15), || proxy_unsettled(&lab, TEAM)).await,
+                "delete" => wait_until_settled(minutes(15), || proxy_leftover(&lab, TEAM)).await,
+                _ => wait_until_settled(minutes(15), || proxy_unsettled(&lab, TEAM)).await,
             };
             println!(
                 "{step} under 5 min of 429: {calls} calls, done {:.0?} after",
@@ -121,14 +121,15 @@ fn each_step_waits_for_the_rate_limit() {
     });
 }
 
-/// Refused the bypass, each step does without, at once, and nobody asks for it again for an hour.
+/// If the bypass is refused, each step runs at once without it, and no call tries it again for an
+/// hour.
 #[test]
 fn a_step_that_is_refused_its_bypass_does_without() {
     for (refusal, method) in [428_u16, 412]
         .into_iter()
         .flat_map(|refusal| ["POST", "PATCH", "DELETE"].map(|method| (refusal, method)))
     {
-        on_owned(4, move |lab| async move {
+        run_with_gc(4, move |lab| async move {
             let path = "/api/v2/workspaceproxies";
             lab.coderd
                 .fault(&json!({ "method": method, "path": path, "status": refusal, "times": 1 }));
@@ -144,14 +145,14 @@ fn a_step_that_is_refused_its_bypass_does_without() {
             assert_eq!((&refused.method, &refused.path), (&next.method, &next.path));
             let later = requests[at + 1..].iter().filter(|it| it.bypass).count();
             println!(
-                "{method} refused its bypass with {refusal}: done without at once, {later} asked again"
+                "{method} refused its bypass with {refusal}: done without at once, {later} tried again"
             );
             assert_eq!(later, 0);
         });
     }
 }
 
-fn clean((runs, wrong): (usize, Vec<String>)) {
+fn assert_clean((runs, wrong): (usize, Vec<String>)) {
     assert!(
         wrong.is_empty(),
         "{} of {runs}:\n{}",
@@ -162,24 +163,24 @@ fn clean((runs, wrong): (usize, Vec<String>)) {
 
 #[test]
 fn a_crash_before_or_after_an_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Proxy, 2));
+    assert_clean(crash_at(Story::Proxy, 2));
 }
 
 #[test]
 fn a_call_that_fails_in_any_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Proxy, 13));
+    assert_clean(fail_at(Story::Proxy, 13));
 }
 
 #[test]
 #[ignore = "every effect; make proof runs it"]
 fn a_crash_before_or_after_every_effect_changes_nothing_in_the_end() {
-    clean(crashed(Story::Proxy, 1));
+    assert_clean(crash_at(Story::Proxy, 1));
 }
 
 #[test]
 #[ignore = "every call in every way; make proof runs it"]
 fn every_call_that_fails_in_every_way_changes_nothing_in_the_end() {
-    clean(failed(Story::Proxy, 1));
+    assert_clean(fail_at(Story::Proxy, 1));
 }
 
 /// A crash at every effect while the server refuses in one of three ways.
@@ -222,14 +223,14 @@ fn crashes_under_refusals_change_nothing_in_the_end() {
         }
     }
     println!("{runs} crashes under 429, 428 and 412");
-    clean((runs, wrong));
+    assert_clean((runs, wrong));
 }
 
-/// The server shows a deleted proxy by its id as before, with `deleted: true`.
+/// The server returns a deleted proxy by its ID as before, with `deleted: true`.
 #[test]
 fn a_proxy_that_is_deleted_by_hand_is_registered_again() {
-    on_owned(6, |lab| async move {
-        let _replica = settled(&lab).await;
+    run_with_gc(6, |lab| async move {
+        let _replica = start_settled(&lab).await;
         let first = lab.proxy_status(TEAM).proxy_id;
         sleep(minutes(10)).await;
         assert!(lab.coderd.sim.delete_proxy(TEAM));
@@ -237,39 +238,39 @@ fn a_proxy_that_is_deleted_by_hand_is_registered_again() {
             id if id == first => Some(format!("it is still {id:?}")),
             _ => proxy_unsettled(&lab, TEAM),
         };
-        let took = settles(minutes(10), again).await.unwrap();
+        let took = wait_until_settled(minutes(10), again).await.unwrap();
         println!("a proxy deleted by hand is registered again after {took:.0?}");
-        assert!(lab.told("ProxyVanished"), "{:?}", lab.events());
+        assert!(lab.has_event("ProxyVanished"), "{:?}", lab.events());
     });
 }
 
-/// Its name is free at once for somebody else, whose proxy is not touched.
+/// Its name is free at once for another client, whose proxy is not changed.
 #[test]
 fn a_proxy_that_took_the_name_of_a_deleted_one_is_left_alone() {
-    on_owned(7, |lab| async move {
-        let _replica = settled(&lab).await;
+    run_with_gc(7, |lab| async move {
+        let _replica = start_settled(&lab).await;
         assert!(lab.coderd.sim.delete_proxy(TEAM));
         let theirs = lab.coderd.sim.create_proxy(TEAM).unwrap();
-        until(minutes(10), "it is told", || {
+        until(minutes(10), "it is reported", || {
             lab.proxy_condition(TEAM, "Registered").reason == "ProxyNotOurs"
         })
         .await;
         lab.delete_proxy(TEAM).await;
         let gone = || {
-            let stored = lab.stored("aplomb.dev", "coderworkspaceproxies", TEAM);
-            stored.map(|_| "it is there".to_owned())
+            let stored = lab.stored_object("aplomb.dev", "coderworkspaceproxies", TEAM);
+            stored.map(|_| "the foreign proxy exists".to_owned())
         };
-        settles(minutes(10), gone).await.unwrap();
+        wait_until_settled(minutes(10), gone).await.unwrap();
         let there = lab.coderd.sim.proxies();
         assert!(there.iter().any(|it| it.id == theirs), "{there:?}");
     });
 }
 
-/// The server makes a new token for a deleted proxy too, which it then refuses.
+/// The server makes a new token for a deleted proxy too, but then rejects it.
 #[test]
 fn a_token_of_a_deleted_proxy_is_not_taken_for_a_new_one() {
-    on_owned(8, |lab| async move {
-        let _replica = settled(&lab).await;
+    run_with_gc(8, |lab| async move {
+        let _replica = start_settled(&lab).await;
         let first = lab.proxy_status(TEAM).proxy_id;
         sleep(minutes(3)).await;
         assert!(lab.coderd.sim.delete_proxy(TEAM));
@@ -279,7 +280,7 @@ fn a_token_of_a_deleted_proxy_is_not_taken_for_a_new_one() {
             id if id == first => Some(format!("it is still {id:?}")),
             _ => proxy_unsettled(&lab, TEAM),
         };
-        let took = settles(minutes(3), again).await.unwrap();
+        let took = wait_until_settled(minutes(3), again).await.unwrap();
         println!("deleted right before a rotation: registered again after {took:.0?}");
     });
 }

@@ -1,12 +1,12 @@
-//! Promise: a key is replaced without an instant in which a connected daemon has none, for whatever reason
-//! it is replaced; the old one is gone in the end.
+//! Guarantee: a key is replaced without a moment in which a connected daemon has no valid key,
+//! whatever the reason; the old one is deleted in the end.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::claims::{settles, unsettled};
+use crate::claims::{unsettled, wait_until_settled};
 use crate::lab::{Around, Lab, TEAM, minutes, on_box, seconds};
 use crate::objects::server;
 use crate::site::SECOND;
@@ -34,7 +34,7 @@ const CAUSES: [Cause; 6] = [
 ];
 
 impl Cause {
-    async fn happen(self, lab: &Lab) {
+    async fn apply(self, lab: &Lab) {
         let spec = match self {
             Self::Tags => json!({ "tags": { "zone": "b" } }),
             Self::KeyName => json!({ "key": { "name": "renamed" } }),
@@ -47,26 +47,27 @@ impl Cause {
     }
 }
 
-/// Rotates once, while the daemons have jobs of this length; how long until the old key is gone.
+/// Rotates once, while the daemons have jobs of this length. Returns how long until the old key is
+/// deleted.
 async fn rotate(lab: Lab, cause: Cause, job: Duration) -> Duration {
-    lab.pods.works(job);
-    let _replica = lab.settled(&json!({ "replicas": 3 })).await;
+    lab.pods.set_job_time(job);
+    let _replica = lab.start_settled(&json!({ "replicas": 3 })).await;
     if matches!(cause, Cause::Age) {
         sleep(minutes(61)).await;
     }
     let old = lab.status(TEAM).key.expect("a key");
-    cause.happen(&lab).await;
+    cause.apply(&lab).await;
     let rotated = || match lab.status(TEAM).key {
         Some(key)
             if key.name == old.name
                 && key.binding == old.binding
                 && key.organization_id == old.organization_id =>
         {
-            Some("the key is the old one".to_owned())
+            Some("it is the old key".to_owned())
         }
         _ => unsettled(&lab, TEAM),
     };
-    let took = settles(minutes(30), rotated).await.unwrap();
+    let took = wait_until_settled(minutes(30), rotated).await.unwrap();
     let outages = [lab.coderd.outages(), lab.other.outages()].concat();
     assert_eq!(outages, Vec::<String>::new(), "{cause:?}");
     assert_eq!(
@@ -83,7 +84,7 @@ fn no_daemon_is_without_a_key_while_it_is_replaced() {
         for job in [seconds(20), seconds(50)] {
             let took = on_box(1, move |lab| rotate(lab, cause, job));
             println!(
-                "rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key gone after {took:.0?}"
+                "rotated by {cause:?} under jobs of {job:?}: 0 outages, the old key deleted after {took:.0?}"
             );
         }
     }
@@ -92,8 +93,8 @@ fn no_daemon_is_without_a_key_while_it_is_replaced() {
 #[test]
 fn two_rotations_in_a_row_leave_one_key() {
     on_box(2, |lab| async move {
-        lab.pods.works(seconds(20));
-        let _replica = lab.settled(&json!({ "replicas": 3 })).await;
+        lab.pods.set_job_time(seconds(20));
+        let _replica = lab.start_settled(&json!({ "replicas": 3 })).await;
         lab.annotate(TEAM, ROTATE, "one").await;
         sleep(seconds(5)).await;
         lab.annotate(TEAM, ROTATE, "two").await;
@@ -104,7 +105,7 @@ fn two_rotations_in_a_row_leave_one_key() {
             Some("two") => unsettled(&lab, TEAM),
             other => Some(format!("{other:?}")),
         };
-        settles(minutes(30), done).await.unwrap();
+        wait_until_settled(minutes(30), done).await.unwrap();
         assert_eq!(lab.coderd.names().len(), 1);
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
@@ -113,7 +114,7 @@ fn two_rotations_in_a_row_leave_one_key() {
 #[test]
 fn a_spec_that_is_changed_back_leaves_one_key() {
     on_box(3, |lab| async move {
-        let _replica = lab.settled(&json!({})).await;
+        let _replica = lab.start_settled(&json!({})).await;
         for zone in [
             json!({ "zone": "b" }),
             Value::Null,
@@ -124,40 +125,40 @@ fn a_spec_that_is_changed_back_leaves_one_key() {
             sleep(Duration::from_millis(700)).await;
         }
         sleep(minutes(1)).await;
-        settles(minutes(30), || unsettled(&lab, TEAM))
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
             .await
             .unwrap();
         let tags = lab.coderd.sim.keys().into_iter().map(|key| key.tags.len());
-        assert_eq!(tags.sum::<usize>(), 0, "the key is of today's tags");
+        assert_eq!(tags.sum::<usize>(), 0, "the key has the current tags");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
     });
 }
 
-/// The pods of the new key never come up: whoever has the old one keeps it.
+/// The pods of the new key never become ready: daemons with the old key keep it.
 #[test]
 fn the_old_key_stays_while_the_new_pods_do_not_come() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(&json!({ "replicas": 3 })).await;
+        let _replica = lab.start_settled(&json!({ "replicas": 3 })).await;
         let old = lab.key_name(TEAM);
-        lab.pods.never_ready(true);
+        lab.pods.set_broken(true);
         lab.annotate(TEAM, ROTATE, "one").await;
         sleep(minutes(60)).await;
         let names = lab.coderd.names();
         assert!(names.contains(&old), "an hour later: {names:?}");
-        assert!(lab.coderd.connected(&old) >= 1, "its daemons run");
+        assert!(lab.coderd.connected(&old) >= 1, "its daemons are connected");
         assert_eq!(lab.coderd.outages(), Vec::<String>::new());
-        lab.pods.never_ready(false);
-        settles(minutes(30), || unsettled(&lab, TEAM))
+        lab.pods.set_broken(false);
+        wait_until_settled(minutes(30), || unsettled(&lab, TEAM))
             .await
             .unwrap();
-        assert!(!lab.coderd.names().contains(&old), "now it is gone");
+        assert!(!lab.coderd.names().contains(&old), "now it is deleted");
     });
 }
 
 #[test]
 fn an_old_server_that_keeps_sessions_is_served_alike() {
     for cause in CAUSES {
-        let around = Around::seed(5).server(|it| it.version = "2.30".parse().unwrap());
+        let around = Around::with_seed(5).with_server(|it| it.version = "2.30".parse().unwrap());
         around.run(move |lab| rotate(lab, cause, seconds(20)));
     }
 }

@@ -1,27 +1,27 @@
-//! Promise: no part of a token, a key's plaintext or a proxy's token reaches a log line, an Event, a
-//! metric, a status or an error, also when the server's own answers name it.
+//! Guarantee: no part of a token, a key's plaintext or a proxy's token appears in a log line, an
+//! Event, a metric, a status or an error, even if the server's responses contain it.
 
 use std::collections::BTreeSet;
 
-use aplomb_apiserver::coderd::Role;
+use aplomb_fake_services::coderd::Role;
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::lab::{Around, Lab, SECRET, TEAM, minutes, seconds};
-use crate::lines::Lines;
+use crate::log_lines::Lines;
 use crate::operator::Replica;
 use crate::site;
 
-/// So many characters of a secret in a row are a part of it.
+/// This many consecutive characters of a secret count as a part of it.
 const PART: usize = 8;
 /// Every class of refusal.
 const STATUSES: [u16; 14] = [
     400, 401, 403, 404, 409, 412, 422, 428, 429, 500, 502, 503, 504, 302,
 ];
 
-/// The part of a secret that `text` gives away, if it does. Texts are long: few beginnings of two letters
-/// are worth a second look.
-fn leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
+/// The part of a secret that `text` leaks, if any. Texts are long, so it first compares the first
+/// two letters.
+fn find_leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
     let parts: BTreeSet<&[u8]> = secrets
         .iter()
         .map(|secret| secret.rsplit(['-', ':']).next().unwrap_or(secret))
@@ -35,8 +35,8 @@ fn leak(secrets: &BTreeSet<String>, text: &str) -> Option<String> {
     found.map(|part| String::from_utf8_lossy(part).into_owned())
 }
 
-/// Everything that must not be seen, as far as it is known now. The first half of a token is its id, which
-/// coderd shows to everybody, and so is that of a proxy's token.
+/// All secrets known so far. The first half of a token is its ID, which coderd shows to all users,
+/// and so is that of a proxy's token.
 fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
     known.extend([site::TOKEN, site::NEXT_TOKEN, site::OTHER_TOKEN].map(str::to_owned));
     for name in ["team-provisioner-key", "near-proxy-token"] {
@@ -45,8 +45,8 @@ fn secrets(lab: &Lab, known: &mut BTreeSet<String>) {
     }
 }
 
-/// What a person can read of a run but the Secrets themselves.
-fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
+/// Everything that can be read after a run, except the Secrets themselves.
+fn all_output(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
     let objects = state
         .iter()
@@ -63,8 +63,9 @@ fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str,
     ]
 }
 
-/// A run in which every call is refused in every way for a while, by a server that says all it was told.
-async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
+/// A run in which every call is refused in every way for a while, by a server that repeats what it
+/// received.
+async fn output_under_refusals(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::DEBUG)
@@ -72,7 +73,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let mut known = BTreeSet::new();
-    let replica = lab.settled(&json!({})).await;
+    let replica = lab.start_settled(&json!({})).await;
     lab.proxy("near", &json!({})).await;
     sleep(minutes(2)).await;
     for (number, status) in STATUSES.into_iter().enumerate() {
@@ -88,8 +89,8 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
         }));
         rotate(&lab, number).await;
         sleep(minutes(1)).await;
-        lab.coderd.behaves();
-        // Another token is another chance after 401.
+        lab.coderd.clear_faults();
+        // After 401 another token is tried.
         let token = [site::TOKEN, site::NEXT_TOKEN][number % 2];
         lab.token(SECRET, token).await;
         sleep(minutes(11)).await;
@@ -108,7 +109,7 @@ async fn refused(lab: Lab) -> (BTreeSet<String>, Vec<(&'static str, String)>) {
     secrets(&lab, &mut known);
     lab.delete(TEAM).await;
     sleep(seconds(600)).await;
-    (known, everything(&lab, &replica, &lines))
+    (known, all_output(&lab, &replica, &lines))
 }
 
 async fn rotate(lab: &Lab, number: usize) {
@@ -120,10 +121,10 @@ async fn rotate(lab: &Lab, number: usize) {
 
 #[test]
 fn no_part_of_a_secret_is_written_anywhere() {
-    let around = Around::seed(1).server(|it| it.role = Role::Owner);
-    let (known, written) = around.run(refused);
+    let around = Around::with_seed(1).with_server(|it| it.role = Role::Owner);
+    let (known, written) = around.run(output_under_refusals);
     for (what, text) in &written {
-        let found = leak(&known, text);
+        let found = find_leak(&known, text);
         let line = found.and_then(|part| text.lines().find(|line| line.contains(&part)));
         assert_eq!(line, None, "in {what}");
     }
@@ -134,14 +135,14 @@ fn no_part_of_a_secret_is_written_anywhere() {
         known.len()
     );
     assert!(lines > 100, "the log is not empty");
-    assert!(known.len() > 8, "keys were made: {}", known.len());
+    assert!(known.len() > 8, "keys were created: {}", known.len());
 }
 
 #[test]
 fn a_leak_would_be_seen() {
     let known = BTreeSet::from([site::TOKEN.to_owned()]);
     let part = &site::TOKEN[12..12 + PART];
-    let found = leak(&known, &format!("a {part} b"));
+    let found = find_leak(&known, &format!("a {part} b"));
     assert_eq!(found.as_deref(), Some(part));
-    assert_eq!(leak(&known, &site::TOKEN[..PART - 1]), None);
+    assert_eq!(find_leak(&known, &site::TOKEN[..PART - 1]), None);
 }

@@ -1,27 +1,29 @@
-//! The simulated servers, in the words of these tests.
+//! The simulated servers, with helpers for tests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use aplomb_apiserver::coderd::{Change, Coderd, Config, Entry, Organization, Role, User, Version};
-use aplomb_apiserver::world::Cluster;
+use aplomb_fake_services::coderd::{
+    Change, Coderd, Config, Entry, Organization, Role, User, Version,
+};
+use aplomb_simulation::Cluster;
 use http::StatusCode;
 use serde_json::{Value, json};
 
 /// The first server.
 pub const URL: &str = "https://coder.example.com";
-/// The other one.
+/// The other server.
 pub const OTHER_URL: &str = "https://other.example.com";
-/// As long as a real one. Nothing of it may show anywhere.
+/// As long as a real token. No part of it may appear anywhere.
 pub const TOKEN: &str = "kV3tZ9wQ1n-Rb7yXc5LdJ0hPf8sGm2AuE";
-/// Another of the same user.
+/// Another token of the same user.
 pub const NEXT_TOKEN: &str = "Zm8QeR2tYu-6Iw0PaS4dFg1HjK7lXc3VbN";
 /// The token of the other server.
 pub const OTHER_TOKEN: &str = "q7Zp2mVx9K-fT4wYb8RnL3cHs6DjG5aEuX";
-/// The second organisation of each.
+/// The second organization of each server.
 pub const SECOND: &str = "second";
 
-/// How a server is.
+/// Options of a server.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub limit: i64,
@@ -30,9 +32,9 @@ pub struct Options {
     pub agpl: bool,
     pub role: Role,
     pub bypass_refusal: StatusCode,
-    /// Where in the minute its windows begin.
+    /// Offset of its windows within the minute.
     pub offset: Duration,
-    /// How often daemons say that they live: after three times that they are not seen any more.
+    /// Heartbeat interval of daemons; after three missed ones they count as gone.
     pub heartbeat: Duration,
 }
 
@@ -81,7 +83,7 @@ impl Site {
         Self { url, sim }
     }
 
-    /// Every key: id of its organisation, and its name.
+    /// Every key: ID of its organization, and its name.
     pub fn keys(&self) -> BTreeSet<(String, String)> {
         let id = |name: &str| Organization::new(name).id;
         let keys = self.sim.keys().into_iter();
@@ -93,8 +95,8 @@ impl Site {
         self.keys().into_iter().map(|(_, name)| name).collect()
     }
 
-    /// The name of the key that a plaintext opens.
-    pub fn key_of(&self, plaintext: &str) -> Option<String> {
+    /// The name of the key with this plaintext.
+    pub fn key_for_plaintext(&self, plaintext: &str) -> Option<String> {
         self.sim.key_with(plaintext).map(|key| key.name)
     }
 
@@ -117,34 +119,34 @@ impl Site {
         all.filter(|name| name != "primary").collect()
     }
 
-    /// The name of the proxy that a token is of.
-    pub fn proxy_of(&self, token: &str) -> Option<String> {
+    /// The name of the proxy with this token.
+    pub fn proxy_for_token(&self, token: &str) -> Option<String> {
         let digest = digest(token);
         let mut all = self.sim.proxies().into_iter();
         all.find(|it| it.token_sha256 == digest).map(|it| it.name)
     }
 
-    /// What people see of a proxy.
-    pub fn proxy_looks(&self, name: &str) -> Option<String> {
+    /// The display fields of a proxy.
+    pub fn proxy_display(&self, name: &str) -> Option<String> {
         let mut all = self.sim.proxies().into_iter();
         all.find(|it| it.name == name).map(|it| it.display_name)
     }
 
-    /// Sets a fault, in the words of the simulator's control plane.
+    /// Sets a fault, in the format of the simulator's control API.
     pub fn fault(&self, fault: &Value) {
         let fault = serde_json::from_value(fault.clone()).expect("a fault");
         self.sim.fault(fault);
     }
 
-    /// Everything is refused for its rate, with the headers that coderd sends or without.
-    pub fn refuses(&self, headers: bool) {
+    /// Refuses everything with 429, with coderd's headers or without.
+    pub fn refuse_all(&self, headers: bool) {
         let mut fault = json!({ "path": "/api/v2/", "status": 429 });
         fault["bare"] = (!headers).into();
         self.fault(&fault);
     }
 
-    /// Nothing fails any more.
-    pub fn behaves(&self) {
+    /// Clears all faults.
+    pub fn clear_faults(&self) {
         self.sim.clear_faults(None);
     }
 
@@ -153,23 +155,23 @@ impl Site {
         self.sim.requests_since(since)
     }
 
-    /// Takes another token too.
-    pub fn accepts(&self, token: &str) {
+    /// Accepts another token too.
+    pub fn accept_token(&self, token: &str) {
         let users = [user(Role::OrganizationAdmin, &[token, OTHER_TOKEN])];
         let change = Change {
             users: Some(users.to_vec()),
             ..Change::default()
         };
-        self.sim.change(change).expect("it fits together");
+        self.sim.change(change).expect("valid settings");
     }
 
     /// The number of the last request.
-    pub fn mark(&self) -> u64 {
+    pub fn last_request(&self) -> u64 {
         self.sim.requests().last().map_or(0, |it| it.n)
     }
 }
 
-/// The user that the operator speaks for.
+/// The user of the operator's token.
 pub fn user(role: Role, tokens: &[&str]) -> User {
     let user = json!({ "name": "operator", "role": role, "tokens": tokens });
     serde_json::from_value(user).expect("a user")

@@ -1,11 +1,11 @@
-//! The way from the operator to the servers: by host, each call an effect of the process, and, where a test
-//! asks for it, with a flaw that the harness must see.
+//! The transport from the operator to the servers: by host, each call an effect of the process, and
+//! optionally with a fault that the harness must detect.
 
 use std::sync::Arc;
 
-use aplomb_apiserver::coderd::Coderd;
-use aplomb_apiserver::world::Process;
+use aplomb_fake_services::coderd::Coderd;
 use aplomb_http_client::{BoxError, Transport};
+use aplomb_simulation::Process;
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use tokio::sync::Notify;
@@ -14,14 +14,14 @@ use tower::{ServiceExt, service_fn};
 
 use crate::lab::{Lab, Sent};
 
-/// What is wrong with the way, on purpose.
+/// A deliberate fault of the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flaw {
     #[default]
     None,
-    /// Deletions of keys are said to be done and are not.
+    /// Deletions of keys report success without effect.
     DeletesNothing,
-    /// A key is made a second time under a name that nobody wrote down.
+    /// A key is created a second time under a name that is in no status.
     MakesTwo,
 }
 
@@ -30,18 +30,18 @@ pub enum Flaw {
 pub struct Wire {
     hosts: Arc<[(String, Coderd)]>,
     sent: Sent,
-    stir: Arc<Notify>,
+    wake: Arc<Notify>,
     flaw: Flaw,
 }
 
 impl Wire {
-    pub fn of(lab: &Lab, flaw: Flaw) -> Self {
+    pub fn for_lab(lab: &Lab, flaw: Flaw) -> Self {
         let host = |url: &str| url.trim_start_matches("https://").to_owned();
         let hosts = [&lab.coderd, &lab.other].map(|site| (host(site.url), site.sim.clone()));
         Self {
             hosts: Arc::new(hosts),
             sent: lab.sent.clone(),
-            stir: lab.stir.clone(),
+            wake: lab.wake.clone(),
             flaw,
         }
     }
@@ -55,9 +55,9 @@ impl Wire {
                 let uri = request.uri();
                 let host = uri.host().unwrap_or_default();
                 let what = format!("{} {host}{}", request.method(), uri.path());
-                let stir = wire.stir.clone();
+                let stir = wire.wake.clone();
                 let carried = async move {
-                    let answer = wire.carry(request).await;
+                    let answer = wire.send(request).await;
                     stir.notify_one();
                     answer
                 };
@@ -66,10 +66,10 @@ impl Wire {
         }))
     }
 
-    async fn carry(self, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
+    async fn send(self, request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
         let host = request.uri().host().unwrap_or_default();
         let found = self.hosts.iter().find(|(name, _)| name == host);
-        let (_, sim) = found.ok_or_else(|| format!("nobody is called {host}"))?;
+        let (_, sim) = found.ok_or_else(|| format!("no server for {host}"))?;
         if let Some(token) = request.headers().get("coder-session-token") {
             let token = token.to_str()?.to_owned();
             self.sent.lock().unwrap().insert((host.to_owned(), token));
@@ -82,7 +82,7 @@ impl Wire {
                 Ok(answer)
             }
             (Flaw::MakesTwo, &Method::POST) if of_keys => {
-                let _made = sim.service().oneshot(twin(&request)).await?;
+                let _made = sim.service().oneshot(clone_request(&request)).await?;
                 sim.service().oneshot(request).await
             }
             _ => sim.service().oneshot(request).await,
@@ -90,8 +90,8 @@ impl Wire {
     }
 }
 
-/// The same request for a key of another name.
-fn twin(request: &Request<Bytes>) -> Request<Bytes> {
+/// The same request with another key name.
+fn clone_request(request: &Request<Bytes>) -> Request<Bytes> {
     let mut body: serde_json::Value = serde_json::from_slice(request.body()).expect("JSON");
     body["name"] = format!("{}-twin", body["name"].as_str().unwrap_or_default()).into();
     let mut twin = request.clone();

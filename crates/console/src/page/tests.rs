@@ -1,21 +1,21 @@
-//! What the page shows of fixed values, and what no value can make it do.
+//! The page of fixed values, and what no value can do to it.
 
 use super::*;
 use crate::fixture;
 use crate::status::{ObjectMap, OverviewInputs};
 
-fn of(objects: &ObjectMap) -> Overview {
-    Overview::of(OverviewInputs {
+fn status_of(objects: &ObjectMap) -> Overview {
+    Overview::from_inputs(OverviewInputs {
         objects,
         engines: &[],
         journal: &|_| Vec::new(),
-        at: fixture::at(),
+        at: fixture::fixture_time(),
     })
 }
 
 #[test]
 fn every_part_is_on_the_page() {
-    let main = overview(&fixture::status()).expect("a page");
+    let main = render_overview(&fixture::status()).expect("a page");
     for part in [
         "tunnels",
         "findings",
@@ -39,8 +39,8 @@ fn every_part_is_on_the_page() {
 }
 
 #[test]
-fn rows_are_told_as_tests_and_scripts_look_for_them() {
-    let main = overview(&fixture::status()).expect("a page");
+fn rows_have_the_attributes_that_scripts_read() {
+    let main = render_overview(&fixture::status()).expect("a page");
     let row =
         "data-kind=\"HTTPProxy\" data-namespace=\"default\" data-name=\"api\" data-version=\"812\"";
     assert!(main.contains(&format!("<tr id=\"row-httpproxies-default-api\" {row}>")));
@@ -51,30 +51,34 @@ fn rows_are_told_as_tests_and_scripts_look_for_them() {
 }
 
 #[test]
-fn a_hostile_name_or_message_is_text() {
+fn hostile_names_and_messages_are_escaped() {
     let mut tunnel = fixture::proven("\"><script>alert(1)</script>");
     tunnel["status"]["conditions"][0]["status"] = "False".into();
     tunnel["status"]["conditions"][0]["message"] = "<script>alert(2)</script>".into();
     tunnel["status"]["hostname"] = "'><img src=x onerror=alert(3)>".into();
     let mut objects = ObjectMap::default();
-    objects.put("HTTPProxy", vec![tunnel]);
-    let main = overview(&of(&objects)).expect("a page");
-    let page = document("<script>", main, "/events?of=\"><script>").expect("a page");
-    assert_eq!(page.matches("<script").count(), 1, "only our own");
+    objects.insert("HTTPProxy", vec![tunnel]);
+    let main = render_overview(&status_of(&objects)).expect("a page");
+    let page = render_document("<script>", main, "/events?of=\"><script>").expect("a page");
+    assert_eq!(
+        page.matches("<script").count(),
+        1,
+        "a script other than ours"
+    );
     assert!(!page.contains("<img"));
     assert!(page.contains("&lt;script&gt;alert(2)"));
 }
 
 #[test]
 fn nothing_secret_is_on_the_page() {
-    let main = overview(&fixture::status()).expect("a page");
+    let main = render_overview(&fixture::status()).expect("a page");
     assert!(!main.contains(fixture::SECRET) && !main.contains("coder-token"));
 }
 
 #[test]
-fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
-    let main = overview(&fixture::status()).expect("a page");
-    let page = document("Aplomb", main, "/events").expect("a page");
+fn nothing_is_inline_and_nothing_is_external() {
+    let main = render_overview(&fixture::status()).expect("a page");
+    let page = render_document("Aplomb", main, "/events").expect("a page");
     for word in [
         " style=",
         " onclick=",
@@ -88,12 +92,12 @@ fn nothing_is_inline_and_nothing_comes_from_elsewhere() {
 }
 
 #[test]
-fn an_empty_process_says_what_to_do() {
+fn an_empty_process_has_instructions() {
     let mut objects = ObjectMap::default();
     for kind in ["HTTPProxy", "StableEgress", "CoderProvisioner"] {
-        objects.put(kind, Vec::new());
+        objects.insert(kind, Vec::new());
     }
-    let main = overview(&of(&objects)).expect("a page");
+    let main = render_overview(&status_of(&objects)).expect("a page");
     for word in [
         "aplomb connect 3000",
         "kubectl apply -f deploy/egress",
@@ -101,6 +105,6 @@ fn an_empty_process_says_what_to_do() {
     ] {
         assert!(main.contains(word), "{word}");
     }
-    let none = overview(&Overview::default()).expect("a page");
+    let none = render_overview(&Overview::default()).expect("a page");
     assert!(none.contains("aplomb run tunnel"));
 }

@@ -1,7 +1,7 @@
-//! Server-sent events: the re-rendered `<main>`, when something changed and once a second.
+//! Server-sent events: the rendered `<main>`, after a change and once a second.
 //!
-//! Each reader renders for itself and only when it has taken what it was sent, so that a slow one costs nothing;
-//! and it rests ten times as long as rendering took, so that many objects cost a tenth of a core at most.
+//! Each reader renders for itself, and only after it has taken the event before, so that a slow one costs
+//! nothing. It rests ten times as long as rendering took, so that rendering uses at most a tenth of a core.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,77 +16,84 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::trace::TraceSubject;
-use super::{ConsoleState, headers};
+use super::{ConsoleState, response_headers};
 use crate::page;
 
-/// How far apart two events of one page are at least.
-const APART: Duration = Duration::from_millis(100);
-/// How far apart they are at most: gauges move while no object changes.
-const TICK: Duration = Duration::from_secs(1);
-/// How many times as long as it took to render one a reader rests.
-const REST: u32 = 10;
+/// Minimum time between two events of one page.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// Maximum time between them: gauges change even if no object does.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// A reader rests this many times as long as it rendered.
+const IDLE_FACTOR: u32 = 10;
 
-/// One page that is kept up to date.
+/// One live page.
 struct Reader {
     console: ConsoleState,
-    /// The object it is about; without one it is about everything.
+    /// The object it shows; `None` for the overview.
     subject: Option<TraceSubject>,
     changed: watch::Receiver<u64>,
-    /// Not before this is the next one sent.
+    /// Earliest time of the next event.
     next: Instant,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-pub(super) async fn events(State(console): State<ConsoleState>, uri: Uri) -> Response {
+pub(super) async fn serve_events(State(console): State<ConsoleState>, uri: Uri) -> Response {
     let asked = uri.query().and_then(|it| it.strip_prefix("of="));
     let Ok(place) = console.0.readers.clone().try_acquire_owned() else {
-        let full = "too many pages are live; reload to look\n";
-        return (StatusCode::SERVICE_UNAVAILABLE, headers("text/plain"), full).into_response();
+        let full = "too many live pages; reload to refresh\n";
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            response_headers("text/plain"),
+            full,
+        )
+            .into_response();
     };
     let reader = Reader {
-        changed: console.0.sources.changed(),
+        changed: console.0.sources.subscribe(),
         next: Instant::now(),
         subject: asked.and_then(TraceSubject::parse),
         console,
-        _place: place,
+        _permit: place,
     };
-    let mut response = Sse::new(follow(reader)).into_response();
-    response.headers_mut().extend(headers("text/event-stream"));
+    let mut response = Sse::new(event_stream(reader)).into_response();
+    response
+        .headers_mut()
+        .extend(response_headers("text/event-stream"));
     response
 }
 
-fn follow(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+fn event_stream(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold((reader, true), |(mut reader, first)| async move {
-        let ends = reader.console.0.ends.clone();
+        let ends = reader.console.0.shutdown.clone();
         tokio::select! {
             biased;
             () = ends.cancelled() => return None,
-            () = reader.wait(first) => {}
+            () = reader.wait_change(first) => {}
         }
-        let event = reader.render()?;
+        let event = reader.render_event()?;
         Some((Ok(event), (reader, false)))
     })
 }
 
 impl Reader {
-    /// Until something changed or a second has passed, and not before it is time again.
-    async fn wait(&mut self, first: bool) {
+    /// Waits for a change or for a second, but never less than the minimum time.
+    async fn wait_change(&mut self, first: bool) {
         if !first {
-            // Whether it changed, the second is over, or nothing can change any more: it is looked at.
-            let _ = timeout(TICK, self.changed.changed()).await;
+            // After a change, a second or the end of all changes, the page is rendered.
+            let _ = timeout(MAX_INTERVAL, self.changed.changed()).await;
         }
         sleep_until(self.next).await;
         self.changed.mark_unchanged();
     }
 
-    /// What there is to see now. `None` ends the stream: the page says so and tries again.
-    fn render(&mut self) -> Option<Event> {
+    /// The current page. `None` ends the stream; the script in the page then reconnects.
+    fn render_event(&mut self) -> Option<Event> {
         let begun = Instant::now();
         let main = match &self.subject {
-            None => page::overview(&self.console.status()).ok()?,
-            Some(subject) => page::story(&self.console.story(subject)?).ok()?,
+            None => page::render_overview(&self.console.status()).ok()?,
+            Some(subject) => page::render_story(&self.console.story(subject)?).ok()?,
         };
-        self.next = Instant::now() + APART.max(begun.elapsed() * REST);
+        self.next = Instant::now() + MIN_INTERVAL.max(begun.elapsed() * IDLE_FACTOR);
         Some(Event::default().data(main))
     }
 }

@@ -1,4 +1,4 @@
-//! Where the page's values are read. A board in a program, fixed values in a test. Reads; never waits for a server.
+//! Where the page's values are read: the admin registry of a process, fixed values in tests. Never waits for a server.
 
 use aplomb::admin::{AdminRegistry, DebugState};
 use aplomb::journal::JournalLine;
@@ -9,29 +9,29 @@ use tokio::sync::watch;
 
 use crate::status::ObjectMap;
 
-/// Something that can be looked at.
+/// A source of objects, engine states and journals.
 pub trait DataSources: Send + Sync + 'static {
-    /// Whole objects of our kinds, those that somebody watches.
+    /// Whole objects of our kinds, if they are watched.
     fn objects(&self) -> ObjectMap;
 
     /// The engines, by name.
     fn engines(&self) -> Vec<(String, DebugState)>;
 
-    /// What is remembered of an object, oldest first.
+    /// The journal of an object, oldest first.
     fn journal(&self, object: &ObjectRef) -> Vec<JournalLine>;
 
-    /// Moves when an object has changed.
-    fn changed(&self) -> watch::Receiver<u64>;
+    /// Changes whenever an object has changed.
+    fn subscribe(&self) -> watch::Receiver<u64>;
 }
 
 impl DataSources for AdminRegistry {
     fn objects(&self) -> ObjectMap {
         let mut objects = ObjectMap::default();
-        put::<HttpProxy>(&mut objects, "HTTPProxy", self.cache());
-        put::<Connector>(&mut objects, "Connector", self.cache());
-        put::<StableEgress>(&mut objects, "StableEgress", self.cache());
-        put::<CoderProvisioner>(&mut objects, "CoderProvisioner", self.cache());
-        put::<CoderWorkspaceProxy>(&mut objects, "CoderWorkspaceProxy", self.cache());
+        put_cache::<HttpProxy>(&mut objects, "HTTPProxy", self.cache());
+        put_cache::<Connector>(&mut objects, "Connector", self.cache());
+        put_cache::<StableEgress>(&mut objects, "StableEgress", self.cache());
+        put_cache::<CoderProvisioner>(&mut objects, "CoderProvisioner", self.cache());
+        put_cache::<CoderWorkspaceProxy>(&mut objects, "CoderWorkspaceProxy", self.cache());
         objects
     }
 
@@ -43,14 +43,14 @@ impl DataSources for AdminRegistry {
         AdminRegistry::journal(self, object)
     }
 
-    fn changed(&self) -> watch::Receiver<u64> {
+    fn subscribe(&self) -> watch::Receiver<u64> {
         AdminRegistry::subscribe(self)
     }
 }
 
-fn put<K: Kind>(objects: &mut ObjectMap, kind: &str, cache: Option<Cache<K>>) {
+fn put_cache<K: Kind>(objects: &mut ObjectMap, kind: &str, cache: Option<Cache<K>>) {
     let Some(cache) = cache else { return };
     let json = |object: &std::sync::Arc<K>| serde_json::to_value(&**object).ok();
     let all: Vec<Value> = cache.list().iter().filter_map(json).collect();
-    objects.put(kind, all);
+    objects.insert(kind, all);
 }

@@ -1,4 +1,4 @@
-//! The routes over fixed values: what they answer, what they refuse, and how a live page begins and ends.
+//! The routes over fixed values: their responses, rejected methods, and how a live page begins and ends.
 
 use aplomb::ObjectRef;
 use aplomb::admin;
@@ -32,29 +32,29 @@ impl DataSources for Fixed {
         fixture::journal(object)
     }
 
-    fn changed(&self) -> watch::Receiver<u64> {
+    fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.subscribe()
     }
 }
 
 fn console(changes: &watch::Sender<u64>, ends: &CancellationToken) -> Router {
-    let clock = Clock::new(fixture::at);
-    router(ConsoleState::of(
+    let clock = Clock::new(fixture::fixture_time);
+    router(ConsoleState::from_sources(
         Fixed(changes.clone()),
         clock,
         ends.clone(),
     ))
 }
 
-async fn ask(method: Method, path: &str) -> Response {
+async fn send_request(method: Method, path: &str) -> Response {
     let router = console(&watch::Sender::new(0), &CancellationToken::new());
-    sent(&router, method, path).await
+    send_to(&router, method, path).await
 }
 
-async fn sent(router: &Router, method: Method, path: &str) -> Response {
+async fn send_to(router: &Router, method: Method, path: &str) -> Response {
     let request = Request::builder().method(method).uri(path);
     let request = request.body(Body::empty()).expect("a request");
-    router.clone().oneshot(request).await.expect("an answer")
+    router.clone().oneshot(request).await.expect("a response")
 }
 
 async fn text(response: Response) -> String {
@@ -63,7 +63,7 @@ async fn text(response: Response) -> String {
 }
 
 #[tokio::test]
-async fn nothing_can_be_changed_from_here() {
+async fn every_endpoint_is_read_only() {
     for path in [
         "/",
         "/status.json",
@@ -77,11 +77,11 @@ async fn nothing_can_be_changed_from_here() {
             Method::DELETE,
             Method::OPTIONS,
         ] {
-            let status = ask(method.clone(), path).await.status();
+            let status = send_request(method.clone(), path).await.status();
             assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
         }
         assert_eq!(
-            ask(Method::HEAD, path).await.status(),
+            send_request(Method::HEAD, path).await.status(),
             StatusCode::OK,
             "{path}"
         );
@@ -89,7 +89,7 @@ async fn nothing_can_be_changed_from_here() {
 }
 
 #[tokio::test]
-async fn every_answer_carries_the_policy() {
+async fn every_response_has_the_content_security_policy() {
     for path in [
         "/",
         "/console.css",
@@ -99,43 +99,43 @@ async fn every_answer_carries_the_policy() {
         "/events",
         "/trace/no/such",
     ] {
-        let headers = ask(Method::GET, path).await.headers().clone();
-        assert_eq!(headers[CONTENT_SECURITY_POLICY], POLICY, "{path}");
+        let headers = send_request(Method::GET, path).await.headers().clone();
+        assert_eq!(headers[CONTENT_SECURITY_POLICY], CSP_VALUE, "{path}");
         assert_eq!(headers[X_CONTENT_TYPE_OPTIONS], "nosniff", "{path}");
     }
-    assert!(!POLICY.contains("unsafe"));
+    assert!(!CSP_VALUE.contains("unsafe"));
 }
 
 #[tokio::test]
-async fn the_page_and_the_json_are_of_one_value() {
-    let json = text(ask(Method::GET, "/status.json").await).await;
+async fn the_page_and_the_json_agree() {
+    let json = text(send_request(Method::GET, "/status.json").await).await;
     let status: Overview = serde_json::from_str(&json).expect("a status");
     assert_eq!(status, fixture::status());
-    let page = text(ask(Method::GET, "/").await).await;
-    assert!(page.contains(&page::overview(&status).expect("a page")));
+    let page = text(send_request(Method::GET, "/").await).await;
+    assert!(page.contains(&page::render_overview(&status).expect("a page")));
 }
 
 #[tokio::test]
 async fn a_tunnel_has_a_page_and_json_of_its_own() {
-    let page = text(ask(Method::GET, "/trace/HTTPProxy/default/shop").await).await;
+    let page = text(send_request(Method::GET, "/trace/HTTPProxy/default/shop").await).await;
     assert!(page.contains("kubectl-edit") && page.contains("class=\"picture\""));
     assert!(page.contains("data-events=\"&#x2f;events?of=HTTPProxy&#x2f;default&#x2f;shop\""));
-    let json = text(ask(Method::GET, "/trace/httpproxies/default/shop.json").await).await;
+    let json = text(send_request(Method::GET, "/trace/httpproxies/default/shop.json").await).await;
     let trace: ObjectTrace = serde_json::from_str(&json).expect("a trace");
     assert_eq!(trace.tree.name, "shop");
-    let page = text(ask(Method::GET, "/trace/StableEgress/web").await).await;
+    let page = text(send_request(Method::GET, "/trace/StableEgress/web").await).await;
     assert!(page.contains("gateway-b"));
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_404_in_plain_text() {
+async fn a_missing_page_is_404_in_plain_text() {
     for path in [
         "/trace/HTTPProxy/default/none",
         "/trace/Secret/default/token",
         "/trace/x",
         "/nothing",
     ] {
-        let response = ask(Method::GET, path).await;
+        let response = send_request(Method::GET, path).await;
         assert_eq!(response.status(), StatusCode::NOT_FOUND, "{path}");
     }
 }
@@ -143,7 +143,7 @@ async fn what_is_not_there_is_404_in_plain_text() {
 #[tokio::test(start_paused = true)]
 async fn a_live_page_is_sent_at_once_on_a_change_and_every_second() {
     let (changes, ends) = (watch::Sender::new(0), CancellationToken::new());
-    let response = sent(&console(&changes, &ends), Method::GET, "/events").await;
+    let response = send_to(&console(&changes, &ends), Method::GET, "/events").await;
     let mut events = response.into_body().into_data_stream();
     let began = Instant::now();
     let first = events.next().await.expect("an event").expect("bytes");
@@ -160,20 +160,23 @@ async fn a_live_page_is_sent_at_once_on_a_change_and_every_second() {
         "{third:?}"
     );
     ends.cancel();
-    assert!(events.next().await.is_none(), "it ends with its server");
+    assert!(
+        events.next().await.is_none(),
+        "the stream ends with its server"
+    );
 }
 
 #[tokio::test]
-async fn so_many_pages_are_live_and_no_more() {
+async fn live_pages_are_limited() {
     let (changes, ends) = (watch::Sender::new(0), CancellationToken::new());
     let router = console(&changes, &ends);
     let mut live = Vec::new();
-    for _ in 0..READERS {
-        live.push(sent(&router, Method::GET, "/events").await);
+    for _ in 0..MAX_READERS {
+        live.push(send_to(&router, Method::GET, "/events").await);
     }
-    let one_more = sent(&router, Method::GET, "/events").await;
+    let one_more = send_to(&router, Method::GET, "/events").await;
     assert_eq!(one_more.status(), StatusCode::SERVICE_UNAVAILABLE);
     live.pop();
-    let again = sent(&router, Method::GET, "/events").await;
+    let again = send_to(&router, Method::GET, "/events").await;
     assert_eq!(again.status(), StatusCode::OK);
 }

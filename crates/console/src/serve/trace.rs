@@ -1,16 +1,16 @@
-//! One object over HTTP: its story as a page and as JSON. The object and its journal are what this process has;
-//! what it does not watch is left to `aplomb trace`, which may ask the API server.
+//! One object over HTTP, as a page and as JSON. Uses only what this process watches;
+//! `aplomb trace` also reads from the API server.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-use super::{ConsoleState, answered, headers};
+use super::{ConsoleState, render_response, response_headers};
 use crate::page;
 use crate::status::ObjectName;
 
-/// Which object a page is about, as its address names it.
+/// The object that a page shows, as its path names it.
 #[derive(Clone, Debug)]
 pub(super) struct TraceSubject {
     pub(super) kind: String,
@@ -36,7 +36,7 @@ impl TraceSubject {
     }
 }
 
-pub(super) async fn trace(
+pub(super) async fn serve_trace(
     State(console): State<ConsoleState>,
     Path(path): Path<String>,
 ) -> Response {
@@ -46,16 +46,17 @@ pub(super) async fn trace(
     };
     let subject = TraceSubject::parse(path);
     let Some(story) = subject.as_ref().and_then(|it| console.story(it)) else {
-        let nothing = format!("{path} is not there, or is not watched by this process\n");
-        let kind = headers("text/plain; charset=utf-8");
+        let nothing = format!("{path} does not exist or is not watched by this process\n");
+        let kind = response_headers("text/plain; charset=utf-8");
         return (StatusCode::NOT_FOUND, kind, nothing).into_response();
     };
     if json {
-        return (headers("application/json"), Json(story.trace)).into_response();
+        return (response_headers("application/json"), Json(story.trace)).into_response();
     }
     let tree = &story.trace.tree;
     let title = format!("{} {}", tree.kind, tree.name);
-    let main = page::story(&story);
-    let page = main.and_then(|main| page::document(&title, main, &format!("/events?of={path}")));
-    answered("text/html; charset=utf-8", page)
+    let main = page::render_story(&story);
+    let page =
+        main.and_then(|main| page::render_document(&title, main, &format!("/events?of={path}")));
+    render_response("text/html; charset=utf-8", page)
 }

@@ -1,6 +1,6 @@
-//! Provisioners and workspace proxies of Coder: which key, how old, who uses it.
+//! Provisioners and workspace proxies of Coder: which key is in use, its age, and its users.
 //!
-//! A key here is its name and its age. What it opens is in a Secret that nothing here reads.
+//! A key here is a name and an age. Its value is in a Secret that is not read here.
 
 use aplomb_api::coder::{
     CoderProvisionerStatus, CoderWorkspaceProxyStatus, RateLimited, RotationStatus,
@@ -9,61 +9,61 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, status, text};
-use crate::light::HealthColor;
+use super::objects::{ObjectMap, ObjectName, find_condition, parse_status, value_text};
+use crate::health::HealthColor;
 
 /// Provisioner daemons and their key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisionerRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
-    /// The server.
+    /// The URL of the server.
     pub server: Option<String>,
     /// The key in use.
     pub key: Option<KeyRow>,
-    /// The name of the key that is about to be made.
+    /// The name of the key that is being created.
     pub pending: Option<String>,
-    /// Keys that go once nobody uses them.
+    /// Old keys that are deleted once no daemon uses them.
     pub retiring: Vec<KeyRow>,
-    /// Daemons that the server sees, of those that are wanted: `2/3`.
+    /// Connected daemons of the desired number: `2/3`.
     pub daemons: Option<String>,
-    /// How often its key was replaced.
+    /// How many times its key was rotated.
     pub rotations: u32,
-    /// When it last was.
+    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
-    /// Why it last was.
+    /// Why it was last rotated.
     pub rotated_because: Option<String>,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls with its rate limit.
     pub rate_limited: Option<ThrottleRow>,
 }
 
-/// A key, by its name.
+/// A key, without its value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KeyRow {
     /// Its name at the server.
     pub name: String,
-    /// Since when it is in use, or going.
+    /// When it was put into use, or when its retirement began.
     pub since: Timestamp,
 }
 
-/// A server refuses for its rate limit.
+/// A server that rejects calls with its rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ThrottleRow {
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// Which call it refused.
+    /// The call that was rejected.
     pub endpoint: String,
-    /// Nothing is sent before this.
+    /// No call is sent before this time.
     pub not_before: Timestamp,
 }
 
@@ -71,42 +71,42 @@ pub struct ThrottleRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProxyRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
-    /// The server.
+    /// The URL of the server.
     pub server: Option<String>,
     /// Its name at the server.
     pub proxy_name: Option<String>,
-    /// Whether the server knows it.
+    /// Whether it is registered at the server.
     pub registered: bool,
     /// How many pods are ready.
     pub ready_replicas: i32,
-    /// How often its token was replaced.
+    /// How many times its token was rotated.
     pub rotations: u32,
-    /// When it last was.
+    /// When it was last rotated.
     pub rotated: Option<Timestamp>,
-    /// The server refuses for its rate limit.
+    /// Set while the server rejects calls with its rate limit.
     pub rate_limited: Option<ThrottleRow>,
 }
 
-pub(super) fn provisioners(objects: &ObjectMap) -> Vec<ProvisionerRow> {
+pub(super) fn provisioner_rows(objects: &ObjectMap) -> Vec<ProvisionerRow> {
     objects
-        .of("CoderProvisioner")
+        .of_kind("CoderProvisioner")
         .iter()
-        .map(provisioner)
+        .map(provisioner_row)
         .collect()
 }
 
-fn provisioner(object: &Value) -> ProvisionerRow {
-    let said: CoderProvisionerStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn provisioner_row(object: &Value) -> ProvisionerRow {
+    let said: CoderProvisionerStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     let RotationStatus {
         sequence,
         reason,
@@ -122,10 +122,10 @@ fn provisioner(object: &Value) -> ProvisionerRow {
         since: it.retired.0,
     });
     ProvisionerRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
         server: said.control_plane_url,
         key,
         pending: said.pending.map(|it| it.name),
@@ -134,37 +134,37 @@ fn provisioner(object: &Value) -> ProvisionerRow {
         rotations: sequence,
         rotated: last.map(|it| it.0),
         rotated_because: reason,
-        rate_limited: said.rate_limited.map(throttle),
+        rate_limited: said.rate_limited.map(throttle_row),
     }
 }
 
-pub(super) fn proxies(objects: &ObjectMap) -> Vec<ProxyRow> {
+pub(super) fn proxy_rows(objects: &ObjectMap) -> Vec<ProxyRow> {
     objects
-        .of("CoderWorkspaceProxy")
+        .of_kind("CoderWorkspaceProxy")
         .iter()
-        .map(proxy)
+        .map(proxy_row)
         .collect()
 }
 
-fn proxy(object: &Value) -> ProxyRow {
-    let said: CoderWorkspaceProxyStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn proxy_row(object: &Value) -> ProxyRow {
+    let said: CoderWorkspaceProxyStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     ProxyRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
         server: said.binding.map(|it| it.server_url),
         proxy_name: said.proxy_name,
         registered: said.registered,
         ready_replicas: said.ready_replicas,
         rotations: said.rotation.sequence,
         rotated: said.rotation.last.map(|it| it.0),
-        rate_limited: said.rate_limited.map(throttle),
+        rate_limited: said.rate_limited.map(throttle_row),
     }
 }
 
-fn throttle(said: RateLimited) -> ThrottleRow {
+fn throttle_row(said: RateLimited) -> ThrottleRow {
     ThrottleRow {
         since: said.since.0,
         endpoint: said.endpoint,

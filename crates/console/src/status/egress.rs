@@ -1,4 +1,4 @@
-//! Floating IPs: which node has each, who could take it, and how the last move went.
+//! Floating IPs: the node that has each, the candidates, and the last move.
 
 use aplomb_api::DurationString;
 use aplomb_api::egress::{self as api, StableEgressStatus};
@@ -6,40 +6,40 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, status, text};
+use super::objects::{ObjectMap, ObjectName, find_condition, parse_status, value_text};
 use super::tunnel::StageRow;
-use crate::light::HealthColor;
+use crate::health::HealthColor;
 
 /// A floating IP that follows a healthy node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EgressRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// Whether it is proven.
+    /// Its health color.
     pub light: HealthColor,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
     /// The address.
     pub ip: Option<String>,
     /// The node that has it.
     pub active_node: Option<String>,
-    /// The nodes that are spoken of: the active one, those in trouble, those of the last move.
+    /// The active node, unhealthy nodes, and the nodes of the last move.
     pub nodes: Vec<NodeRow>,
     /// How many nodes are candidates.
     pub candidates: u32,
-    /// How many of them could take it now.
+    /// How many candidates could take the address now.
     pub candidates_ready: u32,
-    /// The last move, or the one that is under way.
+    /// The last move, or the one in progress.
     pub last_move: Option<MoveRow>,
-    /// What the provider said is left of its rate limit.
+    /// The remaining rate limit, as the provider reported it.
     pub budget: Option<BudgetRow>,
 }
 
-/// A node that a floating IP has, had, or is leaving.
+/// A node that has, had or loses a floating IP.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeRow {
@@ -47,9 +47,9 @@ pub struct NodeRow {
     pub name: String,
     /// Whether it has the address.
     pub active: bool,
-    /// What is wrong with it, if anything is.
+    /// Why it is suspect, if it is.
     pub suspicion: Option<String>,
-    /// Since when.
+    /// When that began.
     pub since: Option<Timestamp>,
 }
 
@@ -57,53 +57,57 @@ pub struct NodeRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MoveRow {
-    /// From which node, if it was one.
+    /// The node that had the address, if it was a node.
     pub from: Option<String>,
-    /// To which.
+    /// The node that gets it.
     pub to: String,
-    /// Why.
+    /// The cause of the move.
     pub cause: String,
-    /// Whether it is still under way.
+    /// Whether it is still in progress.
     pub under_way: bool,
-    /// Whether it took longer than was allowed.
+    /// Whether it takes longer than its deadline.
     pub overdue: bool,
-    /// When the need was first seen.
+    /// When the cause was detected.
     pub detected: Timestamp,
-    /// When it was over.
+    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// The stages that are over, on an axis that begins when the need was first seen.
+    /// The stages that are complete, on an axis that begins at `detected`.
     pub stages: Vec<StageRow>,
     /// How long no node had the labels, in seconds.
     pub unlabelled: Option<f64>,
 }
 
-/// What is left of a rate limit.
+/// The remaining part of a rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetRow {
-    /// Calls an hour.
+    /// Calls per hour.
     pub limit: u32,
-    /// What was left when the level last changed.
+    /// Calls left when the level last changed.
     pub remaining: u32,
     /// `Plenty`, `Low` or `Reserve`.
     pub level: String,
 }
 
-pub(super) fn egresses(objects: &ObjectMap) -> Vec<EgressRow> {
-    objects.of("StableEgress").iter().map(egress).collect()
+pub(super) fn egress_rows(objects: &ObjectMap) -> Vec<EgressRow> {
+    objects
+        .of_kind("StableEgress")
+        .iter()
+        .map(egress_row)
+        .collect()
 }
 
-fn egress(object: &Value) -> EgressRow {
-    let said: StableEgressStatus = status(object);
-    let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+fn egress_row(object: &Value) -> EgressRow {
+    let said: StableEgressStatus = parse_status(object);
+    let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
     let last = said.moving.as_ref().or(said.last_move.as_ref());
     EgressRow {
-        name: ObjectName::of(object),
-        light: HealthColor::of(object),
-        reason: text(&ready["reason"]),
-        message: text(&ready["message"]),
-        nodes: nodes(&said, last),
-        last_move: last.map(|it| moved(it, said.moving.is_some())),
+        name: ObjectName::from_object(object),
+        light: HealthColor::from_object(object),
+        reason: value_text(&ready["reason"]),
+        message: value_text(&ready["message"]),
+        nodes: node_rows(&said, last),
+        last_move: last.map(|it| move_row(it, said.moving.is_some())),
         budget: said.budget.as_ref().map(|it| BudgetRow {
             limit: it.limit,
             remaining: it.remaining,
@@ -116,7 +120,7 @@ fn egress(object: &Value) -> EgressRow {
     }
 }
 
-fn nodes(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
+fn node_rows(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeRow> {
     let active = said.active_node.as_deref();
     let moved = last
         .into_iter()
@@ -139,22 +143,22 @@ fn nodes(said: &StableEgressStatus, last: Option<&api::MoveStatus>) -> Vec<NodeR
     nodes
 }
 
-fn moved(it: &api::MoveStatus, under_way: bool) -> MoveRow {
+fn move_row(it: &api::MoveStatus, under_way: bool) -> MoveRow {
     let cause = serde_json::to_value(it.cause).unwrap_or_default();
     MoveRow {
         from: it.from.clone(),
         to: it.to.clone(),
-        cause: text(&cause),
+        cause: value_text(&cause),
         under_way,
         overdue: it.overdue,
         detected: it.detected.0,
         ended: it.ended.as_ref().map(|it| it.0),
-        stages: stages(it),
-        unlabelled: it.stages.unlabelled.as_ref().map(seconds),
+        stages: move_stages(it),
+        unlabelled: it.stages.unlabelled.as_ref().map(span_seconds),
     }
 }
 
-fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
+fn move_stages(it: &api::MoveStatus) -> Vec<StageRow> {
     let spans = [
         ("decided", &it.stages.decide),
         ("accepted", &it.stages.accept),
@@ -164,7 +168,7 @@ fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
     let mut offset = 0.0;
     let told = spans
         .into_iter()
-        .filter_map(|(name, span)| Some((name, seconds(span.as_ref()?))));
+        .filter_map(|(name, span)| Some((name, span_seconds(span.as_ref()?))));
     told.map(|(name, took)| {
         offset += took;
         StageRow {
@@ -177,6 +181,6 @@ fn stages(it: &api::MoveStatus) -> Vec<StageRow> {
     .collect()
 }
 
-fn seconds(span: &DurationString) -> f64 {
+fn span_seconds(span: &DurationString) -> f64 {
     span.0.as_secs_f64()
 }

@@ -1,34 +1,34 @@
-//! What is not as it should be and why: the first thing that somebody who is called wants to read.
+//! Problems and their reasons: the first page to read during an incident.
 //!
-//! Pure. An object that does not work is always in it, and one that works only where something threatens
-//! it. Nothing here is milder than the alert that fires for it: `docs/console.md` has them side by side.
+//! Pure. An object that does not work is always listed; one that works is listed if something threatens
+//! it. No finding is milder than the alert for the same problem: `docs/console.md` compares them.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, text};
+use super::objects::{ObjectMap, ObjectName, find_condition, value_text};
 use super::{LimiterRow, Overview};
-use crate::light::HealthColor;
+use crate::health::HealthColor;
 
-/// How bad something is. The order is the order of the list.
+/// Severity. The order is the order of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum FindingSeverity {
-    /// It does not work and will not by itself.
+    /// It does not work and will not recover by itself.
     Error,
-    /// It does not work yet, not as fast as it could, or not for much longer. Or the owner of a tunnel
-    /// has something to do, and the platform has not.
+    /// It does not work yet, is slow, or is about to fail. Or the owner of a tunnel has something to do,
+    /// not the platform.
     #[default]
     Warning,
-    /// As somebody asked for: no reason to look into it.
+    /// Intended, such as a stopped agent: nothing to investigate.
     Notice,
 }
 
 impl FindingSeverity {
-    /// The word for it.
+    /// The severity in lower case.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
             Self::Warning => "warning",
@@ -37,36 +37,39 @@ impl FindingSeverity {
     }
 }
 
-/// One thing that is not as it should be.
+/// One problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: FindingSeverity,
-    /// The kind of the object, or `OperatorRow`, `LimiterRow`, `QueueRow`.
+    /// The kind of the object, or `Operator`, `Budget`, `Queue`.
     pub kind: String,
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// A word for programs.
+    /// A reason for programs, in CamelCase.
     pub reason: String,
-    /// A sentence for people.
+    /// A message for people.
     pub message: String,
-    /// Since when, where that is known.
+    /// When it began, if that is known.
     pub since: Option<Timestamp>,
 }
 
-/// Kinds that have no lamp: what they say of themselves is another's business.
-const WITHOUT: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"];
+/// Kinds without a health color: their problems show on the objects that they belong to.
+const KINDS_WITHOUT_FINDINGS: [&str; 3] = ["ConnectorClass", "GatewayReplica", "HostnameClaim"];
 
-/// Everything that is not as it should be, worst first.
+/// All problems, worst first.
 #[must_use]
-pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
-    let mut found = of_process(status);
-    for (kind, all) in objects.kinds().filter(|(kind, _)| !WITHOUT.contains(kind)) {
+pub fn find_all(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
+    let mut found = process_findings(status);
+    for (kind, all) in objects
+        .kinds()
+        .filter(|(kind, _)| !KINDS_WITHOUT_FINDINGS.contains(kind))
+    {
         for object in all {
-            let unproven = of_object(kind, object, status.at);
-            let threats = threats(kind, object, status.at).into_iter();
+            let unproven = object_finding(kind, object, status.at);
+            let threats = threat_findings(kind, object, status.at).into_iter();
             let known = unproven.as_ref().map(|it| it.reason.clone());
             found.extend(threats.filter(|it| Some(&it.reason) != known.as_ref()));
             found.extend(unproven);
@@ -79,73 +82,79 @@ pub fn findings(status: &Overview, objects: &ObjectMap) -> Vec<Finding> {
     found
 }
 
-fn of_object(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
+fn object_finding(kind: &str, object: &Value, at: Timestamp) -> Option<Finding> {
     let (proof, well) = match kind {
-        "Connector" if !online(object) => ("Online", false),
-        // Its agent runs, but its class is missing or has a relay that is not a URL.
-        "Connector" => ("Ready", !refused(object)),
-        _ => ("Ready", HealthColor::of(object) == HealthColor::Green),
+        "Connector" if !is_online(object) => ("Online", false),
+        // Its agent runs, but its class does not exist or has a relay that is not a URL.
+        "Connector" => ("Ready", !is_refused(object)),
+        _ => (
+            "Ready",
+            HealthColor::from_object(object) == HealthColor::Green,
+        ),
     };
     if well {
         return None;
     }
     let going = !object["metadata"]["deletionTimestamp"].is_null();
-    let said = condition(object, proof);
+    let said = find_condition(object, proof);
     let (reason, message) = match said {
         _ if going => ("Deleting".to_owned(), "it is being deleted".to_owned()),
         Some(said) if said["status"] == "True" => {
-            let message = "what was proven is not about the newest spec";
+            let message = "proven for an older spec only";
             ("Outdated".to_owned(), message.to_owned())
         }
-        Some(said) => (text(&said["reason"]), text(&said["message"])),
+        Some(said) => (value_text(&said["reason"]), value_text(&said["message"])),
         None => {
-            let message = "nobody has looked at it yet: is its operator running?";
+            let message = "not observed yet; check that its operator is running";
             ("NotObserved".to_owned(), message.to_owned())
         }
     };
-    let since = said.and_then(since);
-    let severity = match HealthColor::of(object) {
+    let since = said.and_then(transition_time);
+    let severity = match HealthColor::from_object(object) {
         _ if going => FindingSeverity::Warning,
-        _ if reason.starts_with("Connector") && released(object, "ConnectorOnline") => {
+        _ if reason.starts_with("Connector") && is_released(object, "ConnectorOnline") => {
             FindingSeverity::Notice
         }
-        _ if kind == "Connector" && released(object, "Online") => FindingSeverity::Notice,
+        _ if kind == "Connector" && is_released(object, "Online") => FindingSeverity::Notice,
         _ if reason == "ScaledToZero" => FindingSeverity::Notice,
-        _ if waits_for_a_person(kind, &reason) => FindingSeverity::Warning,
-        HealthColor::Amber { .. } if !lasts(since, patience(kind), at) => FindingSeverity::Warning,
+        _ if needs_user_action(kind, &reason) => FindingSeverity::Warning,
+        HealthColor::Amber { .. } if !lasts_longer(since, alert_delay(kind), at) => {
+            FindingSeverity::Warning
+        }
         _ => FindingSeverity::Error,
     };
     Some(Finding {
         severity,
         kind: kind.to_owned(),
-        name: ObjectName::of(object),
+        name: ObjectName::from_object(object),
         reason,
         message,
         since,
     })
 }
 
-fn since(condition: &Value) -> Option<Timestamp> {
+fn transition_time(condition: &Value) -> Option<Timestamp> {
     condition["lastTransitionTime"].as_str()?.parse().ok()
 }
 
-fn lasts(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool {
+fn lasts_longer(since: Option<Timestamp>, long: SignedDuration, at: Timestamp) -> bool {
     since.is_some_and(|since| at.duration_since(since) >= long)
 }
 
-/// Whether the agent behind it was stopped on purpose. The tunnel repeats what its Connector says.
-fn released(object: &Value, said: &str) -> bool {
-    let said = condition(object, said);
+/// Whether its agent was stopped on purpose. A tunnel repeats the reason of its Connector.
+fn is_released(object: &Value, said: &str) -> bool {
+    let said = find_condition(object, said);
     said.is_some_and(|it| it["status"] == "False" && it["reason"] == "Released")
 }
 
-/// What a reason of an HTTPProxy begins with where its agent, origin, hostname or certificate is at fault,
-/// and not the platform. `TunnelNotProven` leaves out the same.
-const OF_TENANTS: [&str; 5] = ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
+/// Prefixes of HTTPProxy reasons that blame the agent, origin, hostname or certificate, not the platform.
+/// The alert `TunnelNotProven` excludes the same.
+const TENANT_REASON_PREFIXES: [&str; 5] =
+    ["Connector", "Origin", "Hostname", "Certificate", "Invalid"];
 
-/// The reasons of the Coder kinds for which there is a warning and no more: `CoderKeyNotReady`,
+/// Reasons of the Coder kinds that only have alerts of severity warning: `CoderKeyNotReady`,
 /// `CoderTokenRejected`, `CoderServerUnreachable` and `CoderRateLimited`.
-const OF_CODER: [&str; 24] = [
+const CODER_USER_REASONS: [&str; 24] = [
     "ProvisionerKeyFailed",
     "ProvisionerKeyNotOurs",
     "OrganizationNotFound",
@@ -172,18 +181,20 @@ const OF_CODER: [&str; 24] = [
     "WaitingForBudget",
 ];
 
-/// Whether nothing but a person, or time, helps an object of this kind with this reason.
-fn waits_for_a_person(kind: &str, reason: &str) -> bool {
+/// Whether only a person, or time, can resolve this reason for this kind.
+fn needs_user_action(kind: &str, reason: &str) -> bool {
     match kind {
         "Connector" => reason != "NotObserved",
-        "HTTPProxy" => OF_TENANTS.iter().any(|start| reason.starts_with(start)),
-        "CoderProvisioner" | "CoderWorkspaceProxy" => OF_CODER.contains(&reason),
+        "HTTPProxy" => TENANT_REASON_PREFIXES
+            .iter()
+            .any(|start| reason.starts_with(start)),
+        "CoderProvisioner" | "CoderWorkspaceProxy" => CODER_USER_REASONS.contains(&reason),
         _ => false,
     }
 }
 
-/// How long something of this kind may be on its way before its alert fires.
-fn patience(kind: &str) -> SignedDuration {
+/// How long an object of this kind may be progressing before its alert fires.
+fn alert_delay(kind: &str) -> SignedDuration {
     SignedDuration::from_mins(match kind {
         "CoderProvisioner" => 15,
         "CoderWorkspaceProxy" => 10,
@@ -191,24 +202,24 @@ fn patience(kind: &str) -> SignedDuration {
     })
 }
 
-/// What threatens an object that may well be Ready.
-fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
+/// Problems that may threaten an object while it is Ready.
+fn threat_findings(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
     let finding = |(severity, reason, message, since): Threat| Finding {
         severity,
         kind: kind.to_owned(),
-        name: ObjectName::of(object),
+        name: ObjectName::from_object(object),
         reason,
         message,
         since,
     };
     let mut told = match kind {
-        "StableEgress" => of_an_egress(object, at),
+        "StableEgress" => egress_threats(object, at),
         _ => Vec::new(),
     };
     let limited = object["status"]["rateLimited"]["since"].as_str();
     let limited = limited.and_then(|it| it.parse().ok());
-    if lasts(limited, SignedDuration::from_mins(30), at) {
-        let message = "the server has been refusing calls for its rate limit".to_owned();
+    if lasts_longer(limited, SignedDuration::from_mins(30), at) {
+        let message = "the server rejects calls with its rate limit".to_owned();
         told.push((
             FindingSeverity::Warning,
             "RateLimited".to_owned(),
@@ -216,12 +227,17 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
             limited,
         ));
     }
-    // Ready stays as it was last proven, and says nothing of a refusal.
-    let refused = condition(object, "Reconciling");
+    // Ready keeps its last proven value, so a rejected call does not show in it.
+    let refused = find_condition(object, "Reconciling");
     let refused = refused.filter(|it| it["status"] == "True" && it["reason"] == "Forbidden");
     told.extend(refused.map(|it| {
-        let (reason, message) = (text(&it["reason"]), text(&it["message"]));
-        (FindingSeverity::Warning, reason, message, since(it))
+        let (reason, message) = (value_text(&it["reason"]), value_text(&it["message"]));
+        (
+            FindingSeverity::Warning,
+            reason,
+            message,
+            transition_time(it),
+        )
     }));
     told.into_iter().map(finding).collect()
 }
@@ -229,44 +245,53 @@ fn threats(kind: &str, object: &Value, at: Timestamp) -> Vec<Finding> {
 /// Severity, reason and message, and since when.
 type Threat = (FindingSeverity, String, String, Option<Timestamp>);
 
-fn of_an_egress(object: &Value, at: Timestamp) -> Vec<Threat> {
+fn egress_threats(object: &Value, at: Timestamp) -> Vec<Threat> {
     let status = &object["status"];
     let conditions = status["conditions"].as_array();
     let conditions = conditions.into_iter().flatten();
     let mut told: Vec<Threat> = conditions
         .filter_map(|it| {
-            let severity = of_a_condition(it, at)?;
+            let severity = condition_severity(it, at)?;
             Some((
                 severity,
-                text(&it["reason"]),
-                text(&it["message"]),
-                since(it),
+                value_text(&it["reason"]),
+                value_text(&it["message"]),
+                transition_time(it),
             ))
         })
         .collect();
     if status["budget"]["level"] == "Reserve" {
-        let message = "the provider's rate limit is nearly used up: what is left is kept for moves";
+        let message = "the provider's rate limit is nearly used up; the rest is reserved for moves";
         let reason = "BudgetReserve".to_owned();
         told.push((FindingSeverity::Warning, reason, message.to_owned(), None));
     }
     if status["move"]["overdue"] == true {
-        let message = format!("the move to {} takes too long", text(&status["move"]["to"]));
+        let message = format!(
+            "the move to {} exceeded its deadline",
+            value_text(&status["move"]["to"])
+        );
         let reason = "MoveDeadlineExceeded".to_owned();
         told.push((FindingSeverity::Error, reason, message, None));
     }
     told
 }
 
-/// How bad a condition of a StableEgress beside Ready is, if it is bad.
-fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
+/// The severity of a StableEgress condition other than Ready, if it reports a problem.
+fn condition_severity(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     let word = |field: &str| condition[field].as_str().unwrap_or_default();
     match (word("type"), word("status"), word("reason")) {
         ("Redundant", "False", "NoCandidate") => Some(FindingSeverity::Error),
         ("Redundant" | "ProviderReachable" | "LabelsConsistent" | "Fenced", "False", _) => {
             Some(FindingSeverity::Warning)
         }
-        // It may have been forgotten.
-        ("Held", "True", _) if lasts(since(condition), SignedDuration::from_hours(24), at) => {
+        // A hold this old may have been forgotten.
+        ("Held", "True", _)
+            if lasts_longer(
+                transition_time(condition),
+                SignedDuration::from_hours(24),
+                at,
+            ) =>
+        {
             Some(FindingSeverity::Warning)
         }
         ("Held", "True", _) => Some(FindingSeverity::Notice),
@@ -274,26 +299,26 @@ fn of_a_condition(condition: &Value, at: Timestamp) -> Option<FindingSeverity> {
     }
 }
 
-fn refused(object: &Value) -> bool {
-    condition(object, "Ready").is_some_and(|it| it["status"] == "False")
+fn is_refused(object: &Value) -> bool {
+    find_condition(object, "Ready").is_some_and(|it| it["status"] == "False")
 }
 
-fn online(object: &Value) -> bool {
-    condition(object, "Online").is_some_and(|it| it["status"] == "True")
+fn is_online(object: &Value) -> bool {
+    find_condition(object, "Online").is_some_and(|it| it["status"] == "True")
 }
 
-/// Less than a tenth is left, or no more than the reserve. A budget that fills within minutes is paced by
-/// being emptied: that is no news.
+/// Whether less than a tenth is left, or no more than the reserve. A limit that refills within minutes is
+/// often empty in normal use, so it is left out.
 fn is_nearly_empty(budget: &LimiterRow) -> bool {
-    const SLOW: f64 = 600.0;
+    const SLOW_SECONDS: f64 = 600.0;
     let Some(capacity) = budget.capacity.filter(|it| *it > 0.0) else {
         return false;
     };
-    let slow = capacity >= budget.rate * SLOW;
+    let slow = capacity >= budget.rate * SLOW_SECONDS;
     slow && budget.available <= budget.reserve.max(capacity / 10.0)
 }
 
-fn of_process(status: &Overview) -> Vec<Finding> {
+fn process_findings(status: &Overview) -> Vec<Finding> {
     let finding = |severity, kind: &str, name: &str, reason: &str, message: String| Finding {
         severity,
         kind: kind.to_owned(),
@@ -319,12 +344,12 @@ fn of_process(status: &Overview) -> Vec<Finding> {
     });
     let budgets = status.budgets.iter().filter_map(|budget| {
         let (reason, message) = match budget.closed_for_seconds {
-            Some(left) => ("Closed", format!("no call is allowed for {left:.0} s")),
+            Some(left) => ("Closed", format!("no calls are allowed for {left:.0} s")),
             None if is_nearly_empty(budget) => {
                 let left = budget.available;
                 (
                     "Low",
-                    format!("{left:.0} calls are left, some kept for what cannot wait"),
+                    format!("{left:.0} calls left, some reserved for urgent calls"),
                 )
             }
             None => return None,
@@ -336,7 +361,7 @@ fn of_process(status: &Overview) -> Vec<Finding> {
         let quarantined = queue.quarantined.iter();
         quarantined.map(|key| {
             let message =
-                format!("{key} keeps failing by a defect and is not run until its spec changes");
+                format!("reconcile of {key} keeps failing; stopped until its spec changes");
             finding(
                 FindingSeverity::Error,
                 "Queue",

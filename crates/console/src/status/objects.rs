@@ -1,4 +1,4 @@
-//! The objects that a status is made from, and how they are named. Reads; never invents.
+//! The objects that an overview is made from, and their names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
-    /// The namespace; none for a cluster-scoped kind.
+    /// The namespace; `None` for a cluster-scoped kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name.
@@ -20,19 +20,19 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    /// Of an object that was read as JSON.
+    /// The name of an object that was read as JSON.
     #[must_use]
-    pub fn of(object: &Value) -> Self {
+    pub fn from_object(object: &Value) -> Self {
         let meta = &object["metadata"];
         Self {
             namespace: meta["namespace"].as_str().map(str::to_owned),
-            name: text(&meta["name"]),
+            name: value_text(&meta["name"]),
         }
     }
 
     /// The journal's key for it.
     #[must_use]
-    pub fn id(&self, kind: &str) -> aplomb::ObjectRef {
+    pub fn object_ref(&self, kind: &str) -> aplomb::ObjectRef {
         aplomb::ObjectRef {
             kind: kind.into(),
             key: aplomb::ObjectKey::new(self.namespace.as_deref(), &self.name),
@@ -49,58 +49,60 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// Whole objects as JSON, by kind. A kind that nobody watches is not in it.
+/// Whole objects as JSON, by kind. A kind that is not watched is missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ObjectMap(BTreeMap<String, Vec<Value>>);
 
 impl ObjectMap {
-    /// Puts all objects of `kind` in.
-    pub fn put(&mut self, kind: &str, objects: Vec<Value>) {
+    /// Adds all objects of `kind`.
+    pub fn insert(&mut self, kind: &str, objects: Vec<Value>) {
         self.0.insert(kind.to_owned(), objects);
     }
 
-    /// The objects of `kind`.
+    /// The objects of `kind`; empty if it is not watched.
     #[must_use]
-    pub fn of(&self, kind: &str) -> &[Value] {
-        self.known(kind).unwrap_or_default()
+    pub fn of_kind(&self, kind: &str) -> &[Value] {
+        self.watched(kind).unwrap_or_default()
     }
 
-    /// The same, or nothing where nobody watches it.
-    pub(crate) fn known(&self, kind: &str) -> Option<&[Value]> {
+    /// The objects of `kind`; `None` if it is not watched.
+    pub(crate) fn watched(&self, kind: &str) -> Option<&[Value]> {
         self.0.get(kind).map(Vec::as_slice)
     }
 
     /// The object of this kind and name.
     #[must_use]
     pub fn get(&self, kind: &str, name: &ObjectName) -> Option<&Value> {
-        self.of(kind).iter().find(|it| ObjectName::of(it) == *name)
+        self.of_kind(kind)
+            .iter()
+            .find(|it| ObjectName::from_object(it) == *name)
     }
 
-    /// Every kind that is known, with its objects.
+    /// Every watched kind, with its objects.
     pub fn kinds(&self) -> impl Iterator<Item = (&str, &[Value])> {
         self.0.iter().map(|(kind, all)| (&**kind, &**all))
     }
 }
 
-/// The status of an object as its type has it; an empty one where it does not fit.
-pub(super) fn status<T: DeserializeOwned + Default>(object: &Value) -> T {
+/// The status of an object as its type; the default one if it cannot be parsed.
+pub(super) fn parse_status<T: DeserializeOwned + Default>(object: &Value) -> T {
     T::deserialize(&object["status"]).unwrap_or_default()
 }
 
-/// Status, reason and message of a condition.
-pub(super) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
+/// The condition of this type.
+pub(super) fn find_condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = object["status"]["conditions"].as_array()?;
     conditions.iter().find(|it| it["type"] == kind)
 }
 
-/// Since when it exists.
-pub(super) fn created(object: &Value) -> Option<Timestamp> {
+/// When the object was created.
+pub(super) fn creation_time(object: &Value) -> Option<Timestamp> {
     object["metadata"]["creationTimestamp"]
         .as_str()?
         .parse()
         .ok()
 }
 
-pub(super) fn text(value: &Value) -> String {
+pub(super) fn value_text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }

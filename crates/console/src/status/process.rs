@@ -1,6 +1,6 @@
-//! What the engines of a process say of themselves: who leads, what is fresh, what may be spent, what waits.
+//! The state of the engines of a process: leadership, informers, rate limits and queues.
 //!
-//! Names, times and counts, as `/debug/state.json` has them; ages are in seconds.
+//! Names, times and counts, from `/debug/state.json`; ages are in seconds.
 
 use aplomb::admin::DebugState;
 use aplomb::ratelimit::{LimiterLaneSnapshot, LimiterSnapshot};
@@ -12,77 +12,77 @@ use serde::{Deserialize, Serialize};
 pub struct OperatorRow {
     /// The engine's name, such as `aplomb-tunnel`.
     pub name: String,
-    /// Who this replica is, where it contends for a lease.
+    /// The identity of this replica, if it uses leader election.
     pub identity: Option<String>,
-    /// Whether it acts: it leads, or needs no leader.
+    /// Whether it reconciles: it leads, or needs no leader.
     pub leading: bool,
-    /// Who holds the lease, as far as is known.
+    /// The holder of the lease, as last seen.
     pub holder: Option<String>,
     /// How often the lease has changed hands.
     pub transitions: i32,
-    /// How long it has been running.
+    /// Its uptime.
     pub uptime: f64,
-    /// Why it is not well; empty if it is.
+    /// Why it is unhealthy; empty if it is healthy.
     pub trouble: Vec<String>,
 }
 
-/// A watch and the cache behind it.
+/// An informer and its cache.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WatchRow {
-    /// Whose it is.
+    /// The engine it belongs to.
     pub operator: String,
-    /// The kind, with its scope where it has one.
+    /// The kind, with its scope if it has one.
     pub name: String,
-    /// Whether nothing may run without it.
+    /// Whether no controller runs before it has synced.
     pub required: bool,
-    /// Whether its cache has been complete at least once.
+    /// Whether its cache has synced at least once.
     pub synced: bool,
-    /// How many objects are in it.
+    /// How many objects are in its cache.
     pub objects: usize,
-    /// How long ago anything was last heard on it.
+    /// How long ago its last event or bookmark arrived.
     pub age: Option<f64>,
-    /// For how long it has been trying to reconnect.
+    /// How long it has been reconnecting.
     pub reconnecting: Option<f64>,
-    /// Why it is not well, if it is not.
+    /// Why it is unhealthy, if it is.
     pub trouble: Option<String>,
 }
 
-/// What may be spent on one target.
+/// The rate limit of one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimiterRow {
-    /// Whose it is; empty where engines share it.
+    /// The engine it belongs to; empty if engines share it.
     pub operator: String,
     /// The target's name.
     pub target: String,
-    /// Calls a second at this moment.
+    /// Calls per second at this moment.
     pub rate: f64,
-    /// How many calls it can hold at most, where that is known.
+    /// The maximum number of calls, if it is known.
     pub capacity: Option<f64>,
-    /// How many calls are left, reserves included.
+    /// How many calls are left, including reserves.
     pub available: f64,
-    /// How many of them are kept for lanes that cannot wait.
+    /// How many of them are reserved for urgent lanes.
     pub reserve: f64,
-    /// For how long no call is allowed.
+    /// How long no call is allowed.
     pub closed_for_seconds: Option<f64>,
     /// The lanes, most urgent first.
     pub lanes: Vec<LimiterLaneRow>,
 }
 
-/// A lane of a budget.
+/// A lane of a rate limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LimiterLaneRow {
     /// Its name.
     pub name: String,
-    /// Calls it could make at once.
+    /// Calls it could send at once.
     pub tokens: f64,
-    /// How many of them nobody else may make.
+    /// How many of them no other lane may use.
     pub reserve: f64,
-    /// Calls that wait.
+    /// Calls that are waiting.
     pub waiting: usize,
-    /// Calls on their way.
+    /// Calls in flight.
     pub in_flight: usize,
 }
 
@@ -90,21 +90,21 @@ pub struct LimiterLaneRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct QueueRow {
-    /// Whose it is.
+    /// The engine it belongs to.
     pub operator: String,
     /// The controller's name.
     pub controller: String,
-    /// Whether it takes keys from its queue.
+    /// Whether workers take keys from it.
     pub open: bool,
-    /// How many runs it may have at once.
+    /// How many reconciles may run at once.
     pub concurrency: usize,
     /// Its lanes, most urgent first.
     pub lanes: Vec<LaneRow>,
-    /// How many keys wait for a time or for a version.
+    /// How many keys wait for a time or a resource version.
     pub waiting: usize,
     /// The runs in progress.
     pub running: Vec<RunRow>,
-    /// Keys that are not run because their reconcile keeps failing by a defect.
+    /// Keys that are stopped because their reconcile keeps failing.
     pub quarantined: Vec<String>,
 }
 
@@ -126,31 +126,31 @@ pub struct LaneRow {
 pub struct RunRow {
     /// The object.
     pub key: String,
-    /// In which lane it had waited.
+    /// The lane it came from.
     pub lane: String,
-    /// For how long it has been running.
+    /// How long it has been running.
     pub running: f64,
 }
 
-/// What became of the events and writes of one kind.
+/// Events and writes of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KindRow {
     /// The kind.
     pub kind: String,
-    /// Events that changed something somebody reads.
+    /// Events that changed a field that is read.
     pub events_passed: u64,
-    /// Events that changed nothing anybody reads.
+    /// Events that changed no field that is read.
     pub events_dropped: u64,
     /// Writes that were sent.
     pub writes: u64,
-    /// Writes that were not sent because nothing would have changed.
+    /// Writes that were skipped because they would change nothing.
     pub writes_suppressed: u64,
-    /// Writes that somebody else was faster than.
+    /// Writes that were rejected with a conflict.
     pub conflicts: u64,
 }
 
-pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
+pub(super) fn operator_rows(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
     let operator = |(name, state): &(String, DebugState)| {
         let lease = state.leases.first();
         OperatorRow {
@@ -166,7 +166,7 @@ pub(super) fn operators(engines: &[(String, DebugState)]) -> Vec<OperatorRow> {
     engines.iter().map(operator).collect()
 }
 
-pub(super) fn watches(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
+pub(super) fn watch_rows(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
     let of = |(operator, state): &(String, DebugState)| {
         let watch = |it: &aplomb::admin::WatchHealth| WatchRow {
             operator: operator.clone(),
@@ -183,14 +183,14 @@ pub(super) fn watches(engines: &[(String, DebugState)]) -> Vec<WatchRow> {
     engines.iter().flat_map(of).collect()
 }
 
-/// A target that several engines spend on is shown once.
-pub(super) fn budgets(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
+/// A target that several engines share is listed once.
+pub(super) fn budget_rows(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
     let mut all: Vec<LimiterRow> = Vec::new();
     for (operator, state) in engines {
         for snapshot in &state.budgets {
             match all.iter_mut().find(|it| it.target == snapshot.target) {
                 Some(shared) => shared.operator.clear(),
-                None => all.push(budget(operator, snapshot)),
+                None => all.push(budget_row(operator, snapshot)),
             }
         }
     }
@@ -198,7 +198,7 @@ pub(super) fn budgets(engines: &[(String, DebugState)]) -> Vec<LimiterRow> {
     all
 }
 
-fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
+fn budget_row(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
     let lane = |it: &LimiterLaneSnapshot| LimiterLaneRow {
         name: it.name.clone(),
         tokens: it.tokens,
@@ -207,7 +207,7 @@ fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
         in_flight: it.in_flight,
     };
     let reserve: f64 = snapshot.lanes.iter().map(|it| it.reserve).sum();
-    // Each lane counts what all share beside its own reserve.
+    // A lane counts the shared calls in addition to its own reserve.
     let shared = snapshot
         .lanes
         .first()
@@ -224,15 +224,15 @@ fn budget(operator: &str, snapshot: &LimiterSnapshot) -> LimiterRow {
     }
 }
 
-pub(super) fn queues(engines: &[(String, DebugState)]) -> Vec<QueueRow> {
+pub(super) fn queue_rows(engines: &[(String, DebugState)]) -> Vec<QueueRow> {
     let of = |(operator, state): &(String, DebugState)| {
-        let queue = |it: &aplomb::admin::ControllerState| queue(operator, it);
+        let queue = |it: &aplomb::admin::ControllerState| queue_row(operator, it);
         state.controllers.iter().map(queue).collect::<Vec<_>>()
     };
     engines.iter().flat_map(of).collect()
 }
 
-fn queue(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRow {
+fn queue_row(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRow {
     let lane = |it: &aplomb::admin::QueueLaneState| LaneRow {
         name: it.name.to_string(),
         depth: it.depth,
@@ -255,8 +255,8 @@ fn queue(operator: &str, controller: &aplomb::admin::ControllerState) -> QueueRo
     }
 }
 
-/// Engines of one process count in one place, so that a kind is told once.
-pub(super) fn kinds(engines: &[(String, DebugState)]) -> Vec<KindRow> {
+/// Engines of one process share their counters, so each kind is listed once.
+pub(super) fn kind_rows(engines: &[(String, DebugState)]) -> Vec<KindRow> {
     let mut all: Vec<KindRow> = Vec::new();
     for tally in engines.iter().flat_map(|(_, state)| &state.kinds) {
         if !all.iter().any(|it| it.kind == tally.kind) {

@@ -1,4 +1,4 @@
-//! What a status says of fixed inputs.
+//! The overview of fixed inputs.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::fixture;
-use crate::light::HealthColor;
+use crate::health::HealthColor;
 
 #[test]
-fn json_and_back_is_the_same_value() {
+fn json_round_trips() {
     let status = fixture::status();
     let text = serde_json::to_string(&status).expect("JSON");
     let back: Overview = serde_json::from_str(&text).expect("a status");
@@ -32,7 +32,7 @@ fn nothing_secret_and_nothing_of_a_spec_is_in_it() {
 }
 
 #[test]
-fn a_tunnel_tells_its_stages_and_who_won() {
+fn a_tunnel_has_its_stages_and_conflict_winners() {
     let status = fixture::status();
     let shop = status.tunnels.iter().find(|it| it.name.name == "shop");
     let shop = shop.expect("the tunnel");
@@ -41,7 +41,7 @@ fn a_tunnel_tells_its_stages_and_who_won() {
         .timeline
         .stages
         .iter()
-        .map(|it| (&*it.name, ms(it.offset)))
+        .map(|it| (&*it.name, to_millis(it.offset)))
         .collect();
     let want = [
         ("created", 0),
@@ -63,16 +63,16 @@ fn a_tunnel_tells_its_stages_and_who_won() {
         ]
     );
     assert_eq!(marks[3].class, "Throttled");
-    assert_eq!(ms(marks[3].offset), 230);
+    assert_eq!(to_millis(marks[3].offset), 230);
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "some hundred milliseconds")]
-fn ms(seconds: f64) -> i64 {
+fn to_millis(seconds: f64) -> i64 {
     (seconds * 1000.0).round() as i64
 }
 
 #[test]
-fn a_budget_that_engines_share_is_told_once_with_its_reserve() {
+fn a_shared_budget_is_listed_once_with_its_reserve() {
     let status = fixture::status();
     let targets: Vec<&str> = status.budgets.iter().map(|it| &*it.target).collect();
     assert_eq!(targets, ["apiserver", "hetzner"]);
@@ -82,14 +82,14 @@ fn a_budget_that_engines_share_is_told_once_with_its_reserve() {
 }
 
 #[test]
-fn a_move_is_told_stage_by_stage() {
+fn a_move_has_every_stage() {
     let status = fixture::status();
     let egress = &status.egresses[0];
     let moved = egress.last_move.as_ref().expect("a move");
     let stages: Vec<(&str, i64)> = moved
         .stages
         .iter()
-        .map(|it| (&*it.name, ms(it.offset)))
+        .map(|it| (&*it.name, to_millis(it.offset)))
         .collect();
     let want = [
         ("decided", 21_000),
@@ -107,7 +107,7 @@ fn a_move_is_told_stage_by_stage() {
 }
 
 #[test]
-fn findings_are_what_is_not_proven_and_worst_first() {
+fn findings_are_sorted_by_severity() {
     let status = fixture::status();
     let found: Vec<(&str, &str, &str)> = status
         .findings
@@ -123,21 +123,21 @@ fn findings_are_what_is_not_proven_and_worst_first() {
 }
 
 /// The findings about one object of a kind: severity and reason.
-fn found(kind: &str, object: Value) -> Vec<(FindingSeverity, String)> {
+fn findings_for(kind: &str, object: Value) -> Vec<(FindingSeverity, String)> {
     let mut objects = ObjectMap::default();
-    objects.put(kind, vec![object]);
-    let status = Overview::of(OverviewInputs {
+    objects.insert(kind, vec![object]);
+    let status = Overview::from_inputs(OverviewInputs {
         objects: &objects,
         engines: &[],
         journal: &|_| Vec::new(),
-        at: fixture::at(),
+        at: fixture::fixture_time(),
     });
     let findings = status.findings.into_iter();
     findings.map(|it| (it.severity, it.reason)).collect()
 }
 
-/// An object of generation 1 with these conditions, which have been so for two minutes.
-fn with(conditions: &[(&str, &str, &str)]) -> Value {
+/// An object of generation 1 with these conditions, unchanged for two minutes.
+fn egress_with(conditions: &[(&str, &str, &str)]) -> Value {
     let conditions = conditions
         .iter()
         .map(|(kind, status, reason)| fixture::condition(kind, status, reason, "so"));
@@ -150,7 +150,7 @@ const READY: (&str, &str, &str) = ("Ready", "True", "Serving");
 
 #[test]
 fn an_address_that_serves_without_a_standby_or_a_budget_is_a_warning() {
-    let egress = |conditions: &[_]| found("StableEgress", with(conditions));
+    let egress = |conditions: &[_]| findings_for("StableEgress", egress_with(conditions));
     let warning = |reason: &str| vec![(FindingSeverity::Warning, reason.to_owned())];
     assert_eq!(egress(&[READY, ("Redundant", "True", "StandbyReady")]), []);
     for (kind, reason) in [
@@ -161,40 +161,43 @@ fn an_address_that_serves_without_a_standby_or_a_budget_is_a_warning() {
     ] {
         assert_eq!(egress(&[READY, (kind, "False", reason)]), warning(reason));
     }
-    let mut spent = with(&[READY]);
+    let mut spent = egress_with(&[READY]);
     for (level, want) in [
         ("Plenty", vec![]),
         ("Low", vec![]),
         ("Reserve", warning("BudgetReserve")),
     ] {
         spent["status"]["budget"] = json!({ "limit": 3600, "remaining": 0, "level": level });
-        assert_eq!(found("StableEgress", spent.clone()), want, "{level}");
+        assert_eq!(findings_for("StableEgress", spent.clone()), want, "{level}");
     }
 }
 
 #[test]
-fn an_address_that_has_no_node_to_go_to_is_an_error_and_said_once() {
+fn an_address_without_a_candidate_is_one_error() {
     let nowhere = (FindingSeverity::Error, "NoCandidate".to_owned());
     let redundant = ("Redundant", "False", "NoCandidate");
-    let serving = found("StableEgress", with(&[READY, redundant]));
+    let serving = findings_for("StableEgress", egress_with(&[READY, redundant]));
     assert_eq!(serving, std::slice::from_ref(&nowhere));
-    let down = found(
+    let down = findings_for(
         "StableEgress",
-        with(&[("Ready", "False", "NoCandidate"), redundant]),
+        egress_with(&[("Ready", "False", "NoCandidate"), redundant]),
     );
     assert_eq!(down, [nowhere]);
 }
 
 #[test]
-fn a_hold_is_a_notice_until_it_may_be_forgotten() {
-    let mut held = with(&[READY, ("Held", "True", "Held")]);
+fn a_hold_is_a_notice_until_it_is_overdue() {
+    let mut held = egress_with(&[READY, ("Held", "True", "Held")]);
     let word = |severity| vec![(severity, "Held".to_owned())];
     assert_eq!(
-        found("StableEgress", held.clone()),
+        findings_for("StableEgress", held.clone()),
         word(FindingSeverity::Notice)
     );
     held["status"]["conditions"][1]["lastTransitionTime"] = "2026-11-14T11:59:00Z".into();
-    assert_eq!(found("StableEgress", held), word(FindingSeverity::Warning));
+    assert_eq!(
+        findings_for("StableEgress", held),
+        word(FindingSeverity::Warning)
+    );
 }
 
 #[test]
@@ -205,12 +208,12 @@ fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
         ("LeaseExpired", FindingSeverity::Warning),
         ("SessionLost", FindingSeverity::Warning),
     ] {
-        let tunnel = with(&[offline, ("ConnectorOnline", "False", reason)]);
+        let tunnel = egress_with(&[offline, ("ConnectorOnline", "False", reason)]);
         let want = [(severity, "ConnectorOffline".to_owned())];
-        assert_eq!(found("HTTPProxy", tunnel), want, "{reason}");
-        let connector = with(&[("Online", "False", reason)]);
+        assert_eq!(findings_for("HTTPProxy", tunnel), want, "{reason}");
+        let connector = egress_with(&[("Online", "False", reason)]);
         assert_eq!(
-            found("Connector", connector),
+            findings_for("Connector", connector),
             [(severity, reason.to_owned())]
         );
     }
@@ -221,40 +224,40 @@ fn an_agent_that_was_stopped_is_a_notice_and_one_that_is_lost_a_warning() {
         }],
         ..Overview::default()
     };
-    assert!(released.is_well());
+    assert!(released.is_healthy());
 }
 
 #[test]
 fn a_connector_that_is_online_and_not_ready_is_a_warning() {
     let online = ("Online", "True", "LeaseRenewed");
-    let well = with(&[online, ("Ready", "True", "Online")]);
-    assert_eq!(found("Connector", well), []);
-    let refused = with(&[online, ("Ready", "False", "InvalidRelay")]);
+    let well = egress_with(&[online, ("Ready", "True", "Online")]);
+    assert_eq!(findings_for("Connector", well), []);
+    let refused = egress_with(&[online, ("Ready", "False", "InvalidRelay")]);
     let want = [(FindingSeverity::Warning, "InvalidRelay".to_owned())];
-    assert_eq!(found("Connector", refused), want);
+    assert_eq!(findings_for("Connector", refused), want);
 }
 
 #[test]
-fn what_the_api_server_refuses_is_a_warning_whatever_ready_says() {
+fn an_api_server_refusal_is_a_warning_regardless_of_ready() {
     let refused = ("Reconciling", "True", "Forbidden");
     let want = (FindingSeverity::Warning, "Forbidden".to_owned());
-    let serving = found("HTTPProxy", with(&[READY, refused]));
+    let serving = findings_for("HTTPProxy", egress_with(&[READY, refused]));
     assert_eq!(serving, std::slice::from_ref(&want));
     let pending = ("Ready", "Unknown", "Progressing");
-    assert!(found("HTTPProxy", with(&[pending, refused])).contains(&want));
+    assert!(findings_for("HTTPProxy", egress_with(&[pending, refused])).contains(&want));
     let busy = ("Reconciling", "True", "Pending");
-    assert_eq!(found("HTTPProxy", with(&[READY, busy])), []);
+    assert_eq!(findings_for("HTTPProxy", egress_with(&[READY, busy])), []);
 }
 
 #[test]
-fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
+fn a_pending_object_is_an_error_once_its_alert_would_fire() {
     let way = |reason: &str, since: &str| {
-        let mut tunnel = with(&[
+        let mut tunnel = egress_with(&[
             ("Ready", "False", reason),
             ("Reconciling", "True", "Pending"),
         ]);
         tunnel["status"]["conditions"][0]["lastTransitionTime"] = since.into();
-        found("HTTPProxy", tunnel)[0].0
+        findings_for("HTTPProxy", tunnel)[0].0
     };
     assert_eq!(
         way("Pending", "2026-11-15T11:58:30Z"),
@@ -279,7 +282,9 @@ fn what_is_on_its_way_is_an_error_once_its_alert_would_fire() {
 
 #[test]
 fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
-    let one = |kind: &str, reason: &str| found(kind, with(&[("Ready", "False", reason)]))[0].0;
+    let one = |kind: &str, reason: &str| {
+        findings_for(kind, egress_with(&[("Ready", "False", reason)]))[0].0
+    };
     assert_eq!(
         one("CoderProvisioner", "TokenRejected"),
         FindingSeverity::Warning
@@ -292,15 +297,15 @@ fn a_server_of_coder_that_refuses_is_a_warning_and_lost_daemons_are_an_error() {
         one("CoderWorkspaceProxy", "Unhealthy"),
         FindingSeverity::Error
     );
-    // As spec.replicas asks.
+    // As spec.replicas requests.
     let none = one("CoderWorkspaceProxy", "ScaledToZero");
     assert_eq!(none, FindingSeverity::Notice);
-    let mut limited = with(&[READY]);
+    let mut limited = egress_with(&[READY]);
     limited["status"]["rateLimited"] = json!({ "since": "2026-11-15T11:40:00Z" });
-    assert_eq!(found("CoderProvisioner", limited.clone()), []);
+    assert_eq!(findings_for("CoderProvisioner", limited.clone()), []);
     limited["status"]["rateLimited"]["since"] = "2026-11-15T11:20:00Z".into();
     let warning = (FindingSeverity::Warning, "RateLimited".to_owned());
-    assert_eq!(found("CoderProvisioner", limited), [warning]);
+    assert_eq!(findings_for("CoderProvisioner", limited), [warning]);
 }
 
 #[test]
@@ -316,26 +321,29 @@ fn a_budget_of_an_hour_is_found_when_little_is_left() {
             }],
             ..Overview::default()
         };
-        !findings(&status, &ObjectMap::default()).is_empty()
+        !find_all(&status, &ObjectMap::default()).is_empty()
     };
     assert!(low(1.0, 3600.0, 360.0) && low(1.0, 3600.0, 0.0));
     assert!(!low(1.0, 3600.0, 361.0));
-    assert!(!low(20.0, 100.0, 0.0), "it is full again in seconds");
+    assert!(
+        !low(20.0, 100.0, 0.0),
+        "a limit that refills in seconds is not low"
+    );
 }
 
 #[test]
-fn an_operator_that_is_not_well_is_found() {
+fn an_unhealthy_operator_has_a_finding() {
     let mut engines = fixture::engines();
     engines[0].1.watches[0].synced = false;
-    let status = Overview::of(OverviewInputs {
+    let status = Overview::from_inputs(OverviewInputs {
         objects: &ObjectMap::default(),
         engines: &engines,
         journal: &|_| Vec::new(),
-        at: fixture::at(),
+        at: fixture::fixture_time(),
     });
     assert_eq!(status.findings[0].kind, "Operator");
     assert!(status.findings[0].message.contains("not synced"));
-    assert!(status.tables.is_empty(), "nobody watches any kind");
+    assert!(status.tables.is_empty(), "no kind is watched");
 }
 
 #[test]
@@ -343,23 +351,23 @@ fn a_proof_of_an_older_spec_is_a_finding() {
     let mut newer = fixture::proven("api");
     newer["metadata"]["generation"] = json!(2);
     let mut objects = ObjectMap::default();
-    objects.put("HTTPProxy", vec![newer]);
+    objects.insert("HTTPProxy", vec![newer]);
     let inputs = OverviewInputs {
         objects: &objects,
         engines: &[],
         journal: &|_| Vec::new(),
-        at: fixture::at(),
+        at: fixture::fixture_time(),
     };
-    let status = Overview::of(inputs);
+    let status = Overview::from_inputs(inputs);
     assert_eq!(status.findings[0].reason, "Outdated");
     assert_eq!(status.tunnels[0].light, HealthColor::Grey);
 }
 
 #[test]
-fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
+fn an_agent_that_exposes_too_little_is_a_warning_with_a_remedy() {
     let message =
         "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
-    // Whether it was ever proven or not.
+    // Whether or not it was ever proven.
     for proven in [true, false] {
         let mut hidden = fixture::proven("api");
         let ready = hidden["status"]["conditions"]
@@ -374,12 +382,12 @@ fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
             hidden["status"]["timeline"]["proven"] = json!(null);
         }
         let mut objects = ObjectMap::default();
-        objects.put("HTTPProxy", vec![hidden]);
-        let status = Overview::of(OverviewInputs {
+        objects.insert("HTTPProxy", vec![hidden]);
+        let status = Overview::from_inputs(OverviewInputs {
             objects: &objects,
             engines: &[],
             journal: &|_| Vec::new(),
-            at: fixture::at(),
+            at: fixture::fixture_time(),
         });
         let [found] = &status.findings[..] else {
             panic!("{:?}", status.findings);
@@ -393,9 +401,9 @@ fn an_agent_that_exposes_too_little_is_a_warning_that_says_what_to_do() {
 }
 
 #[test]
-fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
+fn folded_conflicts_are_counted_once_per_winner() {
     let object = |winner: &str| JournalEntry::Conflict {
-        object: fixture::name("shop").id("HTTPProxy"),
+        object: fixture::object_name("shop").object_ref("HTTPProxy"),
         winner: Some(winner.to_owned()),
     };
     let lost = JournalEntry::Pushback {
@@ -403,7 +411,7 @@ fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
         message: "the object has been modified".to_owned(),
     };
     let line = |times: u64, entry: JournalEntry| JournalLine {
-        at: fixture::at(),
+        at: fixture::fixture_time(),
         offset: Duration::ZERO,
         times,
         until: None,
@@ -411,26 +419,26 @@ fn a_storm_that_was_folded_is_counted_once_and_told_apart_by_who_won() {
     };
     let lines = [
         line(200, lost),
-        line(150, object("rival")),
+        line(150, object("other")),
         line(49, object("kubectl-edit")),
     ];
-    let marks = marks(&lines, fixture::at());
+    let marks = pushback_marks(&lines, fixture::fixture_time());
     let told: Vec<(u64, Option<&str>)> = marks
         .iter()
         .map(|it| (it.times, it.winner.as_deref()))
         .collect();
     assert_eq!(
         told,
-        [(1, None), (49, Some("kubectl-edit")), (150, Some("rival"))]
+        [(1, None), (49, Some("kubectl-edit")), (150, Some("other"))]
     );
 }
 
 #[test]
-fn an_axis_begins_when_the_object_was_made_however_late_its_status() {
+fn the_axis_starts_at_creation_despite_a_late_status() {
     let made = |created: &str| {
         let mut tunnel = fixture::proven("late");
         tunnel["metadata"]["creationTimestamp"] = created.into();
-        let timeline = tunnel::timeline(&tunnel, &[]);
+        let timeline = tunnel::timeline_row(&tunnel, &[]);
         timeline.began.expect("a beginning").to_string()
     };
     assert_eq!(made("2026-11-15T11:57:58Z"), "2026-11-15T11:57:58.1Z");
@@ -487,11 +495,11 @@ fn reasons_for_which_no_alert_or_a_warning_fires_are_no_errors() {
         let (_, reasons) = expr.split_once(matcher).expect("it names reasons");
         let (reasons, _) = reasons.split_once('"').expect("they end");
         for reason in reasons.split('|') {
-            // A pattern stands for the reasons that begin so.
+            // A pattern covers the reasons with this prefix.
             let reason = reason.replace("OperatorTokenSecret.*", "OperatorTokenSecretRefMissing");
-            let object = with(&[("Ready", "False", &reason.replace(".*", "Whatever"))]);
+            let object = egress_with(&[("Ready", "False", &reason.replace(".*", "Whatever"))]);
             assert_eq!(
-                found(kind, object)[0].0,
+                findings_for(kind, object)[0].0,
                 FindingSeverity::Warning,
                 "{name}: {reason}"
             );

@@ -1,4 +1,4 @@
-//! Tunnels and their agents: the lamp, the hostname, and how long each stage took.
+//! Tunnels and their agents: health color, hostname, and how long each stage took.
 
 use aplomb::journal::{JournalEntry, JournalLine};
 use aplomb::{ErrorClass, ObjectRef};
@@ -7,43 +7,45 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::objects::{ObjectMap, ObjectName, condition, created, status, text};
-use crate::light::{HealthColor, STAGES};
+use super::objects::{
+    ObjectMap, ObjectName, creation_time, find_condition, parse_status, value_text,
+};
+use crate::health::{HealthColor, STAGES};
 
 /// A tunnel.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TunnelRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
-    /// The version it was read at.
+    /// Its resource version.
     pub resource_version: String,
-    /// What its toggle shows.
+    /// Its health color.
     pub light: HealthColor,
-    /// Where it is reached, once that is known.
+    /// Its hostname, once that is known.
     pub hostname: Option<String>,
-    /// The agents behind it.
+    /// The Connector of its agents.
     pub connector: Option<String>,
-    /// The reason of its `Ready`.
+    /// The reason of its `Ready` condition.
     pub reason: String,
-    /// What that says to people.
+    /// The message of its `Ready` condition.
     pub message: String,
-    /// Since when it exists.
+    /// When it was created.
     pub created: Option<Timestamp>,
-    /// How it came to where it is.
+    /// Its stages and pushback.
     pub timeline: TimelineRow,
 }
 
-/// Stages and pushback on one axis that begins when the operator first saw the newest spec.
+/// Stages and pushback on one axis that begins when the operator first observed the newest spec.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TimelineRow {
     /// When the axis begins.
     pub began: Option<Timestamp>,
-    /// The stages that were reached, in their order.
+    /// The stages that were reached, in order.
     pub stages: Vec<StageRow>,
-    /// Pushback that was met since.
+    /// Pushback since the axis began.
     pub marks: Vec<PushbackMark>,
 }
 
@@ -51,132 +53,132 @@ pub struct TimelineRow {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StageRow {
-    /// Its name, as `status.timeline` has it.
+    /// Its name, as in `status.timeline`.
     pub name: String,
-    /// When.
+    /// When it was reached.
     pub at: Timestamp,
     /// How many seconds after the axis began.
     pub offset: f64,
-    /// How many seconds after the stage before.
+    /// How many seconds after the previous stage.
     pub took: f64,
 }
 
-/// Pushback: somebody else was first, a budget was empty, something did not answer.
+/// Pushback: a conflict, an exhausted rate limit, or an upstream that did not respond.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushbackMark {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// How many seconds after the axis began; of several, the first.
+    /// How many seconds after the axis began; for a repeated one, the first.
     pub offset: f64,
-    /// How often, close together.
+    /// How many times, close together.
     pub times: u64,
-    /// Of which kind: `Conflict`, `Throttled` and so on.
+    /// Its class: `Conflict`, `Throttled` and so on.
     pub class: String,
-    /// The object it was about, where that is known.
+    /// The object that was written, if it is known.
     pub object: Option<String>,
-    /// Who was first, where that is known.
+    /// The writer that was first, if it is known.
     pub winner: Option<String>,
-    /// What was said.
+    /// The error message.
     pub message: String,
 }
 
-/// An agent.
+/// A connector.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConnectorRow {
-    /// Which.
+    /// The name of the object.
     #[serde(flatten)]
     pub name: ObjectName,
     /// Whether it is online: `True`, `False` or `Unknown`.
     pub online: String,
-    /// Why that is said.
+    /// The reason of its `Online` condition.
     pub reason: String,
     /// The machine it runs on.
     pub device: Option<String>,
-    /// Its version.
+    /// The version of the agent.
     pub agent_version: Option<String>,
-    /// Since when it is offline.
+    /// When it went offline.
     pub offline_since: Option<Timestamp>,
 }
 
-pub(super) fn tunnels(
+pub(super) fn tunnel_rows(
     objects: &ObjectMap,
     journal: &dyn Fn(&ObjectRef) -> Vec<JournalLine>,
 ) -> Vec<TunnelRow> {
     let tunnel = |object: &Value| {
-        let name = ObjectName::of(object);
-        let lines = journal(&name.id("HTTPProxy"));
-        let said: HttpProxyStatus = status(object);
-        let ready = condition(object, "Ready").unwrap_or(&Value::Null);
+        let name = ObjectName::from_object(object);
+        let lines = journal(&name.object_ref("HTTPProxy"));
+        let said: HttpProxyStatus = parse_status(object);
+        let ready = find_condition(object, "Ready").unwrap_or(&Value::Null);
         TunnelRow {
-            resource_version: text(&object["metadata"]["resourceVersion"]),
-            light: HealthColor::of(object),
+            resource_version: value_text(&object["metadata"]["resourceVersion"]),
+            light: HealthColor::from_object(object),
             hostname: said.hostname,
             connector: said.connector,
-            reason: text(&ready["reason"]),
-            message: text(&ready["message"]),
-            created: created(object),
-            timeline: timeline(object, &lines),
+            reason: value_text(&ready["reason"]),
+            message: value_text(&ready["message"]),
+            created: creation_time(object),
+            timeline: timeline_row(object, &lines),
             name,
         }
     };
-    objects.of("HTTPProxy").iter().map(tunnel).collect()
+    objects.of_kind("HTTPProxy").iter().map(tunnel).collect()
 }
 
 /// The stages of the newest spec, and the pushback since.
-pub(crate) fn timeline(object: &Value, lines: &[JournalLine]) -> TimelineRow {
+pub(crate) fn timeline_row(object: &Value, lines: &[JournalLine]) -> TimelineRow {
     let said = &object["status"]["timeline"];
     let moment = |name: &str| said[name].as_str()?.parse::<Timestamp>().ok();
     let reached = STAGES
         .iter()
         .filter_map(|name| Some((*name, moment(name)?)));
     let mut reached: Vec<(&str, Timestamp)> = reached.collect();
-    // Stages are told in whatever order they were reached in: a tunnel may be proven by an agent that
-    // was there before its gateway has acknowledged.
+    // Stages are sorted by time, not by name: a tunnel may be proven by an agent that was there before
+    // its gateway has acknowledged.
     reached.sort_by_key(|(_, at)| *at);
     let seen = reached.first().map(|(_, at)| *at);
     let first = said["generation"].as_i64().is_none_or(|it| it == 1);
-    let made = created(object).filter(|_| first);
-    let began = made.map(|made| earliest(made, seen, lines)).or(seen);
+    let made = creation_time(object).filter(|_| first);
+    let began = made.map(|made| earliest_time(made, seen, lines)).or(seen);
     let Some(began) = began else {
         return TimelineRow::default();
     };
     let mut before = began;
     let stage = |(name, at): &(&str, Timestamp)| {
-        let took = seconds(before, *at).max(0.0);
+        let took = seconds_between(before, *at).max(0.0);
         before = *at;
         StageRow {
             name: (*name).to_owned(),
             at: *at,
-            offset: seconds(began, *at),
+            offset: seconds_between(began, *at),
             took,
         }
     };
     TimelineRow {
         began: Some(began),
         stages: reached.iter().map(stage).collect(),
-        marks: marks(lines, began),
+        marks: pushback_marks(lines, began),
     }
 }
 
-/// When an object was made of which the API server tells the second only: when anything of it was first known in that
-/// second, or else when its status says that it was seen, but not later than the end of that second. In a storm the
-/// first status that is not refused is late.
-fn earliest(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
+/// When an object was created, more exactly than the API server's whole seconds: the first journal line of that
+/// second, or else the time its status says it was observed, but not later than the end of that second. During many
+/// conflicts the first status that is accepted is late.
+fn earliest_time(made: Timestamp, seen: Option<Timestamp>, lines: &[JournalLine]) -> Timestamp {
     let ends = made + SignedDuration::from_secs(1);
     let known = lines.iter().map(|it| it.at).chain(seen);
     let within = known.filter(|at| (made..ends).contains(at)).min();
     within.unwrap_or_else(|| seen.map_or(made, |seen| seen.min(ends)))
 }
 
-/// The pushback since the axis began. Who won a conflict is told by a line of its own, once that is known.
-pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark> {
+/// The pushback since the axis began. A later journal line names the winner of a conflict, once that is known.
+pub(crate) fn pushback_marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark> {
     let mut marks: Vec<PushbackMark> = Vec::new();
     for line in lines.iter().filter(|it| it.at >= began) {
         let mark = |class: ErrorClass, message: &str| PushbackMark {
             at: line.at,
-            offset: seconds(began, line.at),
+            offset: seconds_between(began, line.at),
             times: line.times,
             class: class.as_str().to_owned(),
             message: message.to_owned(),
@@ -188,7 +190,7 @@ pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark
                 let mut won = mark(ErrorClass::Conflict, "");
                 won.object = Some(object.to_string());
                 won.winner.clone_from(winner);
-                attribute(&mut marks, won);
+                attribute_conflicts(&mut marks, won);
             }
             _ => {}
         }
@@ -196,8 +198,8 @@ pub(crate) fn marks(lines: &[JournalLine], began: Timestamp) -> Vec<PushbackMark
     marks
 }
 
-/// Says of the newest conflicts that nobody is known to have won who did: as many as `won` counts.
-fn attribute(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
+/// Sets the winner of the newest conflicts that have none: as many as `won` counts.
+fn attribute_conflicts(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
     let open = |it: &PushbackMark| it.class == won.class && it.object.is_none();
     while let Some(at) = marks.iter().rposition(open).filter(|_| won.times > 0) {
         let of = won.times.min(marks[at].times);
@@ -219,23 +221,23 @@ fn attribute(marks: &mut Vec<PushbackMark>, mut won: PushbackMark) {
     }
 }
 
-fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
-pub(super) fn connectors(objects: &ObjectMap) -> Vec<ConnectorRow> {
+pub(super) fn connector_rows(objects: &ObjectMap) -> Vec<ConnectorRow> {
     let connector = |object: &Value| {
-        let said: ConnectorStatus = status(object);
+        let said: ConnectorStatus = parse_status(object);
         let details = said.connection_details.unwrap_or_default();
-        let online = condition(object, "Online").unwrap_or(&Value::Null);
+        let online = find_condition(object, "Online").unwrap_or(&Value::Null);
         ConnectorRow {
-            name: ObjectName::of(object),
+            name: ObjectName::from_object(object),
             online: online["status"].as_str().unwrap_or("Unknown").to_owned(),
-            reason: text(&online["reason"]),
+            reason: value_text(&online["reason"]),
             device: details.device,
             agent_version: details.agent_version,
             offline_since: said.offline_since.map(|it| it.0),
         }
     };
-    objects.of("Connector").iter().map(connector).collect()
+    objects.of_kind("Connector").iter().map(connector).collect()
 }

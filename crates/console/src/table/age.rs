@@ -1,19 +1,19 @@
-//! How long ago, as kubectl says it: two units at most, coarser as it grows.
+//! Ages as kubectl prints them: at most two units, coarser with age.
 
 use jiff::Timestamp;
 
-/// How long before `at` the time written in `then` was.
-pub(super) fn written(then: &str, at: Timestamp) -> String {
+/// The age, at `at`, of the time written in `then`.
+pub(super) fn format_age(then: &str, at: Timestamp) -> String {
     match then.parse::<Timestamp>() {
-        Ok(then) => since(then, at),
+        Ok(then) => age_at(then, at),
         Err(_) if then.is_empty() => "<unknown>".to_owned(),
         Err(_) => "<invalid>".to_owned(),
     }
 }
 
-/// How long before `at` something was.
+/// The age of a time, at `at`.
 #[must_use]
-pub fn since(then: Timestamp, at: Timestamp) -> String {
+pub fn age_at(then: Timestamp, at: Timestamp) -> String {
     human_duration(at.duration_since(then).as_secs())
 }
 
@@ -68,9 +68,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_said_to_be_none() {
+    fn an_invalid_time_is_reported() {
         let at = Timestamp::UNIX_EPOCH;
-        assert_eq!(written("", at), "<unknown>");
-        assert_eq!(written("yesterday", at), "<invalid>");
+        assert_eq!(format_age("", at), "<unknown>");
+        assert_eq!(format_age("yesterday", at), "<invalid>");
     }
 }

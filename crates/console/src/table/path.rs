@@ -1,10 +1,10 @@
-//! The part of JSONPath that columns are written in: `.a.b`, `[0]` and `[?(@.type=='Ready')]`.
+//! The part of JSONPath that our columns use: `.a.b`, `[0]` and `[?(@.type=='Ready')]`.
 //!
-//! Not the whole language: a definition of ours that needs more fails the test that reads them all.
+//! A column that needs more of the language fails the test that parses all columns.
 
 use serde_json::Value;
 
-/// Where a column's value is in an object.
+/// The path of a column's value in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ColumnPath(Vec<Step>);
 
@@ -12,7 +12,7 @@ pub(super) struct ColumnPath(Vec<Step>);
 enum Step {
     Key(String),
     Index(usize),
-    /// Elements whose member is this text.
+    /// The elements with this text in a field.
     Where {
         member: String,
         is: String,
@@ -20,14 +20,14 @@ enum Step {
 }
 
 impl ColumnPath {
-    /// Reads a path; `None` if it is written in more than is understood here.
+    /// Parses a path; `None` if it uses an unsupported part of the language.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             let (step, after) = match rest.strip_prefix('[') {
-                Some(inner) => bracket(inner)?,
-                None => key(rest.strip_prefix('.')?)?,
+                Some(inner) => parse_bracket(inner)?,
+                None => parse_key(rest.strip_prefix('.')?)?,
             };
             steps.push(step);
             rest = after;
@@ -36,19 +36,19 @@ impl ColumnPath {
     }
 
     /// The first value found in `object`.
-    pub(super) fn first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
-        find(&self.0, object)
+    pub(super) fn find_first<'a>(&self, object: &'a Value) -> Option<&'a Value> {
+        find_value(&self.0, object)
     }
 }
 
-fn key(rest: &str) -> Option<(Step, &str)> {
+fn parse_key(rest: &str) -> Option<(Step, &str)> {
     let end = rest.find(['.', '[']).unwrap_or(rest.len());
     let (name, after) = rest.split_at(end);
     let plain = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric());
     plain.then(|| (Step::Key(name.to_owned()), after))
 }
 
-fn bracket(inner: &str) -> Option<(Step, &str)> {
+fn parse_bracket(inner: &str) -> Option<(Step, &str)> {
     let (inside, after) = inner.split_once(']')?;
     let Some(condition) = inside.strip_prefix("?(@.") else {
         return Some((Step::Index(inside.parse().ok()?), after));
@@ -63,19 +63,19 @@ fn bracket(inner: &str) -> Option<(Step, &str)> {
     Some((step, after))
 }
 
-fn find<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
+fn find_value<'a>(steps: &[Step], value: &'a Value) -> Option<&'a Value> {
     let Some((step, rest)) = steps.split_first() else {
         return Some(value);
     };
     match step {
-        Step::Key(key) => find(rest, value.get(key)?),
-        Step::Index(index) => find(rest, value.get(index)?),
+        Step::Key(key) => find_value(rest, value.get(key)?),
+        Step::Index(index) => find_value(rest, value.get(index)?),
         Step::Where { member, is } => {
             let mut chosen = value
                 .as_array()?
                 .iter()
                 .filter(|one| one[member.as_str()] == is.as_str());
-            chosen.find_map(|one| find(rest, one))
+            chosen.find_map(|one| find_value(rest, one))
         }
     }
 }
@@ -91,7 +91,12 @@ mod tests {
         let object = json!({ "a": { "b": [
             { "type": "Ready", "status": "True" }, { "type": "Online", "status": "False" },
         ] } });
-        let said = |path: &str| ColumnPath::parse(path).expect(path).first(&object).cloned();
+        let said = |path: &str| {
+            ColumnPath::parse(path)
+                .expect(path)
+                .find_first(&object)
+                .cloned()
+        };
         assert_eq!(said(".a.b[1].type"), Some(json!("Online")));
         assert_eq!(
             said(".a.b[?(@.type=='Online')].status"),
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_not_guessed() {
+    fn unsupported_paths_are_rejected() {
         for path in ["a", "..a", ".a[", ".a[*]", ".a[-1]", ".a[?(@.b>1)]", ".a b"] {
             assert_eq!(ColumnPath::parse(path), None, "{path}");
         }

@@ -1,4 +1,4 @@
-//! Our kinds under every name that people have for them, and the columns of each.
+//! Our kinds with all their names, and the columns of each.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
@@ -7,40 +7,40 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::TableColumn;
 use super::path::ColumnPath;
 
-/// A kind of ours, as its definition says.
+/// A kind of ours, from its CRD.
 #[derive(Clone, Debug)]
 pub struct KindInfo {
     /// The API group.
     pub group: String,
-    /// The version that is served.
+    /// The version that the API server serves.
     pub version: String,
     /// The kind.
     pub kind: String,
-    /// As the server's paths name it.
+    /// The plural, as in the server's paths.
     pub plural: String,
-    /// What one of them is called.
+    /// The singular.
     pub singular: String,
-    /// What people type.
+    /// Short names for the command line.
     pub short_names: Vec<String>,
-    /// The groups of kinds that it is listed with.
+    /// Categories, such as `all`.
     pub categories: Vec<String>,
-    /// Whether its objects are in namespaces.
+    /// Whether its objects have a namespace.
     pub namespaced: bool,
-    /// The name first, then what the definition adds.
+    /// The name first, then the columns of the CRD.
     pub columns: Vec<TableColumn>,
-    /// Where each column's value is.
+    /// The path of each column's value.
     pub(super) paths: Vec<ColumnPath>,
 }
 
 impl KindInfo {
-    fn of(definition: CustomResourceDefinition) -> Self {
+    fn from_crd(definition: CustomResourceDefinition) -> Self {
         let spec = definition.spec;
         let names = spec.names;
         let version = spec.versions.into_iter().find(|version| version.served);
-        let version = version.expect("a definition of ours serves a version");
+        let version = version.expect("every CRD of ours has a served version");
         let declared = version.additional_printer_columns.unwrap_or_default();
         let declared = std::iter::once(name_column()).chain(declared);
-        let (columns, paths) = declared.map(column).unzip();
+        let (columns, paths) = declared.map(parse_column).unzip();
         Self {
             group: spec.group,
             version: version.name,
@@ -55,9 +55,9 @@ impl KindInfo {
         }
     }
 
-    /// `stableegress.aplomb.dev`: how kubectl begins the name of one where kinds are mixed.
+    /// `stableegress.aplomb.dev`: the prefix of names where kubectl prints several kinds.
     #[must_use]
-    pub fn qualified(&self) -> String {
+    pub fn qualified_name(&self) -> String {
         format!("{}.{}", self.singular, self.group)
     }
 
@@ -67,8 +67,8 @@ impl KindInfo {
         format!("{}/{}", self.group, self.version)
     }
 
-    /// Whether people call it that, in any case and with or without its group.
-    fn is_called(&self, word: &str) -> bool {
+    /// Whether `word` is a name of this kind, in any case and with or without the group.
+    fn matches_name(&self, word: &str) -> bool {
         let word = word.to_lowercase();
         let bare = word.strip_suffix(&format!(".{}", self.group));
         let bare = bare.unwrap_or(&word);
@@ -79,21 +79,21 @@ impl KindInfo {
     }
 }
 
-/// All our kinds, in the order of their definitions.
+/// All our kinds, in the order of their CRDs.
 #[must_use]
-pub fn resources() -> Vec<KindInfo> {
+pub fn all_resources() -> Vec<KindInfo> {
     let definitions = aplomb_api::definitions();
-    definitions.into_iter().map(KindInfo::of).collect()
+    definitions.into_iter().map(KindInfo::from_crd).collect()
 }
 
-/// The kinds that `word` means: one by any of its names, or those of a category; `all` are all.
+/// The kinds that `word` names: one kind, those of a category, or all for `all`.
 #[must_use]
-pub fn named(word: &str) -> Vec<KindInfo> {
-    let mut known = resources();
+pub fn find_by_name(word: &str) -> Vec<KindInfo> {
+    let mut known = all_resources();
     if word == "all" {
         return known;
     }
-    let one = known.iter().position(|it| it.is_called(word));
+    let one = known.iter().position(|it| it.matches_name(word));
     if let Some(one) = one {
         return vec![known.swap_remove(one)];
     }
@@ -110,12 +110,15 @@ fn name_column() -> CustomResourceColumnDefinition {
     }
 }
 
-fn column(declared: CustomResourceColumnDefinition) -> (TableColumn, ColumnPath) {
+fn parse_column(declared: CustomResourceColumnDefinition) -> (TableColumn, ColumnPath) {
     let path = ColumnPath::parse(&declared.json_path);
     let column = TableColumn {
         name: declared.name,
         type_: declared.type_,
         priority: declared.priority.unwrap_or_default(),
     };
-    (column, path.expect("a column of ours is a simple path"))
+    (
+        column,
+        path.expect("every column of ours has a simple path"),
+    )
 }

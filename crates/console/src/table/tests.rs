@@ -1,4 +1,4 @@
-//! Every kind of ours as a table.
+//! Every kind of ours, printed as a table.
 
 use serde_json::json;
 
@@ -21,17 +21,17 @@ fn egress() -> Value {
     })
 }
 
-fn at() -> Timestamp {
+fn test_time() -> Timestamp {
     AT.parse().expect("a time")
 }
 
-fn one(word: &str) -> KindInfo {
-    named(word).into_iter().next().expect(word)
+fn find_one(word: &str) -> KindInfo {
+    find_by_name(word).into_iter().next().expect(word)
 }
 
 #[test]
 fn a_row_has_the_cells_of_the_definition_and_the_identity_of_its_object() {
-    let table = one("seg").table([&egress()], at());
+    let table = find_one("seg").build_table([&egress()], test_time());
     let row = &table.rows[0];
     assert_eq!(
         (row.uid.as_str(), row.resource_version.as_str()),
@@ -45,12 +45,12 @@ fn a_row_has_the_cells_of_the_definition_and_the_identity_of_its_object() {
 
 #[test]
 fn the_text_is_laid_out_as_kubectl_does_it() {
-    let table = one("stableegress").table([&egress()], at());
+    let table = find_one("stableegress").build_table([&egress()], test_time());
     let plain = "\
 NAME   IP          NODE   READY   REASON   LAST-MOVE   AGE
 web    192.0.2.7   a      True    Routed               5m
 ";
-    assert_eq!(table.text(&TableStyle::default()), plain);
+    assert_eq!(table.to_text(&TableStyle::default()), plain);
     let style = TableStyle {
         wide: true,
         no_headers: true,
@@ -58,7 +58,7 @@ web    192.0.2.7   a      True    Routed               5m
         ..TableStyle::default()
     };
     let wide = "stableegress.aplomb.dev/web   192.0.2.7   a     True   Routed         5m    2           \n";
-    assert_eq!(table.text(&style), wide);
+    assert_eq!(table.to_text(&style), wide);
 }
 
 #[test]
@@ -67,11 +67,13 @@ fn a_namespace_is_shown_where_there_are_any() {
         namespaces: true,
         ..TableStyle::default()
     };
-    let cluster = one("seg").table([&egress()], at());
-    assert!(cluster.text(&style).starts_with("NAME "));
+    let cluster = find_one("seg").build_table([&egress()], test_time());
+    assert!(cluster.to_text(&style).starts_with("NAME "));
     let mut tunnel = egress();
     tunnel["metadata"]["namespace"] = json!("team");
-    let text = one("hp").table([&tunnel], at()).text(&style);
+    let text = find_one("hp")
+        .build_table([&tunnel], test_time())
+        .to_text(&style);
     assert!(text.starts_with("NAMESPACE   NAME "), "{text}");
     assert!(text.contains("\nteam        web "), "{text}");
 }
@@ -80,7 +82,7 @@ fn a_namespace_is_shown_where_there_are_any() {
 fn rows_are_in_the_order_of_their_names() {
     let mut other = egress();
     other["metadata"]["name"] = json!("app");
-    let table = one("seg").table([&egress(), &other], at());
+    let table = find_one("seg").build_table([&egress(), &other], test_time());
     assert_eq!(table.rows[0].name, "app");
 }
 
@@ -89,10 +91,10 @@ fn a_streamed_row_keeps_to_the_columns_above_it() {
     let mut layout = TableLayout::default();
     let line = |cells: [&str; 2]| vec![cells.map(str::to_owned).to_vec()];
     assert_eq!(
-        layout.text(&line(["a-long-name", "x"])),
+        layout.format_lines(&line(["a-long-name", "x"])),
         "a-long-name   x\n"
     );
-    assert_eq!(layout.text(&line(["b", "x"])), "b             x\n");
+    assert_eq!(layout.format_lines(&line(["b", "x"])), "b             x\n");
 }
 
 #[test]
@@ -104,17 +106,17 @@ fn kinds_are_known_by_every_name_they_have() {
         "hp",
         "httpproxies.aplomb.dev",
     ] {
-        let found: Vec<String> = named(word).into_iter().map(|it| it.kind).collect();
+        let found: Vec<String> = find_by_name(word).into_iter().map(|it| it.kind).collect();
         assert_eq!(found, ["HTTPProxy"], "{word}");
     }
-    assert_eq!(named("all").len(), aplomb_api::definitions().len());
-    assert!(named("aplomb").len() > 5);
-    assert!(named("pods").is_empty());
+    assert_eq!(find_by_name("all").len(), aplomb_api::definitions().len());
+    assert!(find_by_name("aplomb").len() > 5);
+    assert!(find_by_name("pods").is_empty());
 }
 
 #[test]
 fn a_table_survives_its_json() {
-    let table = one("seg").table([&egress()], at());
+    let table = find_one("seg").build_table([&egress()], test_time());
     let text = serde_json::to_string(&table).expect("JSON");
     assert_eq!(
         serde_json::from_str::<ObjectTable>(&text).expect("a table"),

@@ -1,27 +1,27 @@
-//! Tables as text, as kubectl lays them out: columns three spaces apart and at least six wide, which keep the width
-//! they once had while rows are streamed.
+//! Tables as text, laid out as kubectl does: columns three spaces apart and at least six wide. While rows are
+//! streamed, a column keeps its width.
 
 use super::{ObjectTable, TableColumn, TableRow};
 
-/// Between two columns.
+/// Spaces between two columns.
 const GAP: usize = 3;
-/// A column is no narrower, its gap included.
-const NARROWEST: usize = 6;
+/// Minimum width of a column, including its gap.
+const MIN_WIDTH: usize = 6;
 
-/// What is shown of a table.
+/// How a table is printed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableStyle {
-    /// Columns of a priority above zero too.
+    /// Also print columns with a priority above zero.
     pub wide: bool,
-    /// A first column with the namespace.
+    /// Print the namespace as the first column.
     pub namespaces: bool,
-    /// No titles.
+    /// Print no titles.
     pub no_headers: bool,
-    /// What stands before each name, `stableegress.aplomb.dev/` for one.
+    /// The prefix of each name, such as `stableegress.aplomb.dev/`.
     pub prefix: String,
 }
 
-/// Widths of columns, remembered from one text to the next.
+/// Widths of columns, kept from one call to the next.
 #[derive(Clone, Debug, Default)]
 pub struct TableLayout {
     widths: Vec<usize>,
@@ -30,29 +30,29 @@ pub struct TableLayout {
 impl ObjectTable {
     /// As `kubectl get` prints it.
     #[must_use]
-    pub fn text(&self, style: &TableStyle) -> String {
-        TableLayout::default().text(&self.lines(style))
+    pub fn to_text(&self, style: &TableStyle) -> String {
+        TableLayout::default().format_lines(&self.to_lines(style))
     }
 
-    /// The texts of the shown columns, titles first.
+    /// The cells of the printed columns, titles first.
     #[must_use]
-    pub fn lines(&self, style: &TableStyle) -> Vec<Vec<String>> {
+    pub fn to_lines(&self, style: &TableStyle) -> Vec<Vec<String>> {
         let namespaces = style.namespaces && self.namespaced;
-        let head = std::iter::once(titles(&self.columns, namespaces, style));
+        let head = std::iter::once(title_cells(&self.columns, namespaces, style));
         let rows = self.rows.iter();
-        let rows = rows.map(|row| line(&self.columns, row, namespaces, style));
+        let rows = rows.map(|row| row_cells(&self.columns, row, namespaces, style));
         head.filter(|_| !style.no_headers).chain(rows).collect()
     }
 }
 
-fn titles(columns: &[TableColumn], namespaces: bool, style: &TableStyle) -> Vec<String> {
+fn title_cells(columns: &[TableColumn], namespaces: bool, style: &TableStyle) -> Vec<String> {
     let first = namespaces.then(|| "NAMESPACE".to_owned());
-    let shown = columns.iter().filter(|column| shows(column, style));
+    let shown = columns.iter().filter(|column| is_shown(column, style));
     let titles = shown.map(|column| column.name.to_uppercase());
     first.into_iter().chain(titles).collect()
 }
 
-fn line(
+fn row_cells(
     columns: &[TableColumn],
     row: &TableRow,
     namespaces: bool,
@@ -60,7 +60,7 @@ fn line(
 ) -> Vec<String> {
     let first = namespaces.then(|| row.namespace.clone().unwrap_or_default());
     let cells = columns.iter().zip(&row.cells).enumerate();
-    let shown = cells.filter(|(_, (column, _))| shows(column, style));
+    let shown = cells.filter(|(_, (column, _))| is_shown(column, style));
     let texts = shown.map(|(n, (_, cell))| match n {
         0 => format!("{}{cell}", style.prefix),
         _ => cell.clone(),
@@ -68,23 +68,23 @@ fn line(
     first.into_iter().chain(texts).collect()
 }
 
-fn shows(column: &TableColumn, style: &TableStyle) -> bool {
+fn is_shown(column: &TableColumn, style: &TableStyle) -> bool {
     style.wide || column.priority == 0
 }
 
 impl TableLayout {
-    /// Lines of equal length as columns, no narrower than any before.
-    pub fn text(&mut self, lines: &[Vec<String>]) -> String {
-        self.painted(lines, |_, _, cell| cell.to_owned())
+    /// Lines of equal length as columns, never narrower than before.
+    pub fn format_lines(&mut self, lines: &[Vec<String>]) -> String {
+        self.format_painted(lines, |_, _, cell| cell.to_owned())
     }
 
-    /// The same, where `paint` colours the cell of a line and a column; colours take no room.
-    pub fn painted(
+    /// The same, where `paint` colors the cell of a line and a column; color codes do not count as width.
+    pub fn format_painted(
         &mut self,
         lines: &[Vec<String>],
         paint: impl Fn(usize, usize, &str) -> String,
     ) -> String {
-        self.widen(lines);
+        self.widen_columns(lines);
         let mut text = String::new();
         for (n, line) in lines.iter().enumerate() {
             for (column, cell) in line.iter().enumerate() {
@@ -99,11 +99,11 @@ impl TableLayout {
         text
     }
 
-    fn widen(&mut self, lines: &[Vec<String>]) {
+    fn widen_columns(&mut self, lines: &[Vec<String>]) {
         for line in lines {
             for (column, cell) in line.iter().enumerate() {
                 if column == self.widths.len() {
-                    self.widths.push(NARROWEST);
+                    self.widths.push(MIN_WIDTH);
                 }
                 let width = cell.chars().count() + GAP;
                 self.widths[column] = self.widths[column].max(width);
@@ -114,8 +114,8 @@ impl TableLayout {
 
 /// Lines of equal length, as columns.
 #[must_use]
-pub fn align(lines: &[Vec<String>]) -> String {
-    let text = TableLayout::default().text(lines);
+pub fn align_columns(lines: &[Vec<String>]) -> String {
+    let text = TableLayout::default().format_lines(lines);
     let lines = text.lines().map(str::trim_end);
     lines.flat_map(|line| [line, "\n"]).collect()
 }

@@ -1,36 +1,36 @@
-//! Who did what when: one list out of the journal, the object's record of its writers, its conditions and its Events.
+//! Who did what when: the journal, managedFields, conditions and Events of an object in one list.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::note::{JournalNote, NoteKind};
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
-/// Something that happened.
+/// One event in the life of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceMoment {
-    /// When; for a repeated one, when first.
+    /// When it happened; for a repeated one, the first time.
     pub at: Timestamp,
-    /// When last, if it happened several times.
+    /// The last time, if it was repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// How often.
+    /// How many times it happened.
     pub times: u64,
     /// Who did it: a field manager, a controller, or the operator itself.
     pub who: String,
-    /// What was done.
+    /// What happened.
     pub what: String,
-    /// Where this is known from.
+    /// The source of this fact.
     pub from: MomentSource,
 }
 
-/// Where something is known from.
+/// The source of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MomentSource {
-    /// The object's own record of its last writers, to the second.
+    /// managedFields: the last write of each manager, to the second.
     ManagedFields,
     /// A condition of the object, to the second.
     Condition,
@@ -41,9 +41,9 @@ pub enum MomentSource {
 }
 
 impl MomentSource {
-    /// As tables say it.
+    /// The source, as printed in tables.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::ManagedFields => "managedFields",
             Self::Condition => "condition",
@@ -52,22 +52,26 @@ impl MomentSource {
         }
     }
 
-    /// Whether its times are to the second only.
+    /// Whether its times are exact to the second only.
     pub(super) fn is_coarse(self) -> bool {
         matches!(self, Self::ManagedFields | Self::Condition)
     }
 }
 
-pub(super) fn of(object: &Value, notes: &[JournalNote], events: &[Value]) -> Vec<TraceMoment> {
-    let mut all = writers(object);
-    all.extend(conditions(object, notes));
-    all.extend(events.iter().filter_map(event));
-    all.extend(notes.iter().map(told));
+pub(super) fn collect_moments(
+    object: &Value,
+    notes: &[JournalNote],
+    events: &[Value],
+) -> Vec<TraceMoment> {
+    let mut all = writer_moments(object);
+    all.extend(condition_moments(object, notes));
+    all.extend(events.iter().filter_map(event_moment));
+    all.extend(notes.iter().map(note_moment));
     all.sort_by_key(|moment| (moment.at, moment.from));
     all
 }
 
-fn moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMoment {
+fn new_moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMoment {
     TraceMoment {
         at,
         until: None,
@@ -79,24 +83,24 @@ fn moment(at: Timestamp, who: &str, what: String, from: MomentSource) -> TraceMo
 }
 
 /// The last write of each manager.
-fn writers(object: &Value) -> Vec<TraceMoment> {
+fn writer_moments(object: &Value) -> Vec<TraceMoment> {
     let created = time_at(object, "/metadata/creationTimestamp");
     let created =
-        created.map(|at| moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
+        created.map(|at| new_moment(at, "", "created".to_owned(), MomentSource::ManagedFields));
     let entries = object
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
     let wrote = entries.into_iter().flatten().filter_map(|entry| {
         let at = time_at(entry, "/time")?;
-        let how = match text_at(entry, "/operation") {
+        let how = match str_at(entry, "/operation") {
             "Apply" => "last applied",
             _ => "last wrote",
         };
-        let fields = fields(entry);
+        let fields = field_names(entry);
         let what = format!("{how} {fields}");
-        Some(moment(
+        Some(new_moment(
             at,
-            text_at(entry, "/manager"),
+            str_at(entry, "/manager"),
             what,
             MomentSource::ManagedFields,
         ))
@@ -104,8 +108,8 @@ fn writers(object: &Value) -> Vec<TraceMoment> {
     created.into_iter().chain(wrote).collect()
 }
 
-/// The parts of an object that a manager wrote: `spec`, `metadata.labels`.
-fn fields(entry: &Value) -> String {
+/// The fields that a manager wrote: `spec`, `metadata.labels`.
+fn field_names(entry: &Value) -> String {
     let mut parts = Vec::new();
     let top = entry.pointer("/fieldsV1").and_then(Value::as_object);
     for (name, below) in top.into_iter().flatten() {
@@ -119,13 +123,13 @@ fn fields(entry: &Value) -> String {
         }
     }
     match parts.is_empty() {
-        true => "nothing that is left".to_owned(),
+        true => "no remaining fields".to_owned(),
         false => parts.join(", "),
     }
 }
 
-/// Each condition's last change, unless the journal has it.
-fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
+/// The last transition of each condition, unless the journal has it.
+fn condition_moments(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
     let known = |type_: &str, status: &str| {
         notes.iter().any(|note| {
             matches!(&note.what, NoteKind::Condition { condition, status: was, .. } if condition == type_ && was == status)
@@ -135,22 +139,22 @@ fn conditions(object: &Value, notes: &[JournalNote]) -> Vec<TraceMoment> {
         .pointer("/status/conditions")
         .and_then(Value::as_array);
     let all = all.into_iter().flatten().filter_map(|condition| {
-        let (type_, status) = (text_at(condition, "/type"), text_at(condition, "/status"));
+        let (type_, status) = (str_at(condition, "/type"), str_at(condition, "/status"));
         if known(type_, status) {
             return None;
         }
         let at = time_at(condition, "/lastTransitionTime")?;
-        let what = became(type_, status, text_at(condition, "/reason"));
-        Some(moment(at, "", what, MomentSource::Condition))
+        let what = transition_text(type_, status, str_at(condition, "/reason"));
+        Some(new_moment(at, "", what, MomentSource::Condition))
     });
     all.collect()
 }
 
-fn became(type_: &str, status: &str, reason: &str) -> String {
+fn transition_text(type_: &str, status: &str, reason: &str) -> String {
     format!("{type_} became {status} ({reason})")
 }
 
-fn event(event: &Value) -> Option<TraceMoment> {
+fn event_moment(event: &Value) -> Option<TraceMoment> {
     let first = [
         "/eventTime",
         "/firstTimestamp",
@@ -167,7 +171,7 @@ fn event(event: &Value) -> Option<TraceMoment> {
     let counts = ["/series/count", "/count", "/deprecatedCount"];
     let times = counts.iter().find_map(|at| event.pointer(at)?.as_u64());
     let said = |pointers: [&str; 3]| {
-        let mut texts = pointers.iter().map(|at| text_at(event, at));
+        let mut texts = pointers.iter().map(|at| str_at(event, at));
         texts
             .find(|text| !text.is_empty())
             .unwrap_or_default()
@@ -179,49 +183,49 @@ fn event(event: &Value) -> Option<TraceMoment> {
         "/source/component",
     ]);
     let note = said(["/note", "/message", "/none"]);
-    let what = format!("{}: {note}", text_at(event, "/reason"));
+    let what = format!("{}: {note}", str_at(event, "/reason"));
     Some(TraceMoment {
         until: until.filter(|until| *until > at),
         times: times.unwrap_or(1).max(1),
-        ..moment(at, &who, what, MomentSource::Event)
+        ..new_moment(at, &who, what, MomentSource::Event)
     })
 }
 
-fn told(note: &JournalNote) -> TraceMoment {
+fn note_moment(note: &JournalNote) -> TraceMoment {
     let (who, what) = match &note.what {
         NoteKind::Triggered { reason, lane } => ("", format!("queued: {reason} ({lane})")),
-        NoteKind::Started => ("operator", "looked at it".to_owned()),
-        NoteKind::Ended(verdict) => ("operator", format!("ended: {verdict}")),
+        NoteKind::Started => ("operator", "reconcile started".to_owned()),
+        NoteKind::Ended(verdict) => ("operator", format!("reconcile ended: {verdict}")),
         NoteKind::Pushback { class, message } => ("API server", format!("{class}: {message}")),
         NoteKind::Conflict { object, winner } => (
-            winner.as_deref().unwrap_or("somebody"),
-            format!("was first to write {object}"),
+            winner.as_deref().unwrap_or("another writer"),
+            format!("wrote {object} first"),
         ),
         NoteKind::Wrote {
             verb,
             object,
             version,
-        } => ("operator", wrote(verb, object, version.as_deref())),
+        } => ("operator", write_text(verb, object, version.as_deref())),
         NoteKind::Stale { verb, object } => (
             "operator",
-            format!("{verb} of {object} ended after the lease was lost"),
+            format!("{verb} of {object} finished after the lease was lost"),
         ),
         NoteKind::Condition {
             condition,
             status,
             reason,
-        } => ("operator", became(condition, status, reason)),
+        } => ("operator", transition_text(condition, status, reason)),
     };
     TraceMoment {
         until: note.until,
         times: note.times,
-        ..moment(note.at, who, what, MomentSource::Journal)
+        ..new_moment(note.at, who, what, MomentSource::Journal)
     }
 }
 
-fn wrote(verb: &str, object: &str, version: Option<&str>) -> String {
+fn write_text(verb: &str, object: &str, version: Option<&str>) -> String {
     match version {
         Some(version) => format!("wrote {object} ({verb}), version {version}"),
-        None => format!("left {object} as it was ({verb})"),
+        None => format!("{object} unchanged ({verb})"),
     }
 }

@@ -1,5 +1,5 @@
-//! Lines of an operator's journal as they are read from its admin address. A line that is not understood is left
-//! out: an operator may be newer than whoever looks at it.
+//! Lines of an operator's journal, read from its admin address. Unknown lines are skipped: the operator may be
+//! newer than this program.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use serde_json::Value;
 #[serde(rename_all = "camelCase")]
 pub(super) struct JournalNote {
     pub(super) at: Timestamp,
-    /// When it last happened, if it did several times.
+    /// When it last happened, if it was repeated.
     #[serde(default)]
     pub(super) until: Option<Timestamp>,
-    /// How often it happened.
+    /// How many times it happened.
     #[serde(default = "once")]
     pub(super) times: u64,
     #[serde(flatten)]
@@ -55,7 +55,7 @@ pub(super) enum NoteKind {
 }
 
 impl JournalNote {
-    /// Whether another writer was first, which is told when it happens and again when it is over.
+    /// Whether another writer was first. The journal has this twice: when it happens, and when the winner is known.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(&self.what, NoteKind::Pushback { class, .. } if class == "Conflict")
     }
@@ -65,8 +65,8 @@ fn once() -> u64 {
     1
 }
 
-/// Those that are understood, by time.
-pub(super) fn read(lines: &[Value]) -> Vec<JournalNote> {
+/// The lines that can be parsed, sorted by time.
+pub(super) fn parse_notes(lines: &[Value]) -> Vec<JournalNote> {
     let understood = lines
         .iter()
         .filter_map(|line| JournalNote::deserialize(line).ok());

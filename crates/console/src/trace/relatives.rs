@@ -1,140 +1,138 @@
-//! What belongs to an object: what it owns, and what it names. Says where to look; whoever has a client looks.
+//! The objects that belong to an object: those it owns and those it names. Returns queries; the caller reads.
 
 use serde_json::Value;
 
-use super::text_at;
+use super::str_at;
 
-/// Something to look for.
+/// A query for related objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelativeQuery {
     /// `v1`, `apps/v1`.
     pub api_version: &'static str,
     /// The kind.
     pub kind: &'static str,
-    /// As the server's paths name it.
+    /// The plural, as in the server's paths.
     pub plural: &'static str,
-    /// Where; `None` in a kind without namespaces.
+    /// The namespace; `None` for a cluster-scoped kind.
     pub namespace: Option<String>,
-    /// Which of them.
-    pub by: RelativeFilter,
-    /// What it is to the object.
+    /// Which objects of the kind.
+    pub filter: RelativeFilter,
+    /// Their role for the object.
     pub role: &'static str,
 }
 
-/// Which objects of a kind.
+/// Selects objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RelativeFilter {
-    /// The one of this name.
+    /// The object with this name.
     Name(String),
-    /// Those whose owner has this UID.
+    /// Objects with an owner of this UID.
     Owner(String),
-    /// Those whose text at a pointer is this.
+    /// Objects with this text at a JSON pointer.
     Field(&'static str, String),
 }
 
 impl RelativeFilter {
-    /// Whether an object is meant.
+    /// Whether an object matches.
     #[must_use]
-    pub fn means(&self, object: &Value) -> bool {
+    pub fn matches(&self, object: &Value) -> bool {
         match self {
-            Self::Name(name) => text_at(object, "/metadata/name") == name,
+            Self::Name(name) => str_at(object, "/metadata/name") == name,
             Self::Owner(uid) => {
                 let owners = object.pointer("/metadata/ownerReferences");
                 let owners = owners.and_then(Value::as_array).into_iter().flatten();
-                owners
-                    .into_iter()
-                    .any(|owner| text_at(owner, "/uid") == uid)
+                owners.into_iter().any(|owner| str_at(owner, "/uid") == uid)
             }
-            Self::Field(pointer, text) => text_at(object, pointer) == text,
+            Self::Field(pointer, text) => str_at(object, pointer) == text,
         }
     }
 }
 
-/// Something that belongs to an object.
+/// An object that belongs to another one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Relative {
-    /// The UID of the object that it belongs to.
-    pub of: String,
+    /// The UID of the object it belongs to.
+    pub parent: String,
     /// Its kind.
     pub kind: String,
     /// Its namespace, if it has one.
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// What it is to the object.
+    /// Its role for that object.
     pub role: String,
-    /// Whether it exists, if that is known.
+    /// Whether it exists; `None` if that is not known.
     pub exists: Option<bool>,
-    /// What could be read of it.
+    /// The object, if it could be read.
     pub object: Option<Value>,
 }
 
-/// Where to look for what belongs to `object`.
+/// The queries for everything that belongs to `object`.
 #[must_use]
-pub fn looks(object: &Value) -> Vec<RelativeQuery> {
-    let namespace = Some(text_at(object, "/metadata/namespace").to_owned());
+pub fn relative_queries(object: &Value) -> Vec<RelativeQuery> {
+    let namespace = Some(str_at(object, "/metadata/namespace").to_owned());
     let namespace = namespace.filter(|it| !it.is_empty());
-    let uid = text_at(object, "/metadata/uid").to_owned();
+    let uid = str_at(object, "/metadata/uid").to_owned();
     let own = |(api_version, kind, plural)| RelativeQuery {
         api_version,
         kind,
         plural,
         namespace: namespace.clone(),
-        by: RelativeFilter::Owner(uid.clone()),
+        filter: RelativeFilter::Owner(uid.clone()),
         role: "owned",
     };
-    match text_at(object, "/kind") {
+    match str_at(object, "/kind") {
         "HTTPProxy" => {
             let mut all: Vec<RelativeQuery> = TUNNEL.map(own).into();
-            all.push(claims(&uid));
-            all.extend(connectors(object, namespace.as_deref()));
+            all.push(claim_query(&uid));
+            all.extend(connector_queries(object, namespace.as_deref()));
             all
         }
-        "Connector" => vec![heartbeat(object, namespace)],
+        "Connector" => vec![lease_query(object, namespace)],
         "CoderProvisioner" | "CoderWorkspaceProxy" => {
             let mut all: Vec<RelativeQuery> = CODER.map(own).into();
-            all.extend(tokens(object, namespace.as_ref()));
+            all.extend(token_queries(object, namespace.as_ref()));
             all
         }
-        "StableEgress" => nodes(object),
+        "StableEgress" => node_queries(object),
         "HostnameClaim" => {
-            let there = Some(text_at(object, "/spec/claimant/namespace").to_owned());
-            let name = text_at(object, "/spec/claimant/name");
-            let proxy = (OURS, "HTTPProxy", "httpproxies");
-            vec![named(proxy, there, name, "claimant")]
+            let there = Some(str_at(object, "/spec/claimant/namespace").to_owned());
+            let name = str_at(object, "/spec/claimant/name");
+            let proxy = (API_VERSION, "HTTPProxy", "httpproxies");
+            vec![named_query(proxy, there, name, "claimant")]
         }
         _ => Vec::new(),
     }
 }
 
-/// The Lease of a Connector: the one its status names, or the one of its own name.
-fn heartbeat(connector: &Value, namespace: Option<String>) -> RelativeQuery {
-    let said = text_at(connector, "/status/leaseRef/name");
+/// The Lease of a Connector: the one in its status, or the one with its name.
+fn lease_query(connector: &Value, namespace: Option<String>) -> RelativeQuery {
+    let said = str_at(connector, "/status/leaseRef/name");
     let name = if said.is_empty() {
-        text_at(connector, "/metadata/name")
+        str_at(connector, "/metadata/name")
     } else {
         said
     };
     let lease = ("coordination.k8s.io/v1", "Lease", "leases");
-    named(lease, namespace, name, "its heartbeat")
+    named_query(lease, namespace, name, "its heartbeat")
 }
 
-/// The Secrets an object of coder's reads tokens from.
-fn tokens(object: &Value, namespace: Option<&String>) -> Vec<RelativeQuery> {
+/// The Secrets that an object of Coder reads tokens from.
+fn token_queries(object: &Value, namespace: Option<&String>) -> Vec<RelativeQuery> {
     let places = [
         "/spec/server/tokenSecretRef/name",
         "/spec/bootstrap/server/tokenSecretRef/name",
     ];
-    let names = places.map(|at| text_at(object, at)).into_iter();
+    let names = places.map(|at| str_at(object, at)).into_iter();
     names
         .filter(|name| !name.is_empty())
-        .map(|name| named(SECRET, namespace.cloned(), name, "token of the server"))
+        .map(|name| named_query(SECRET, namespace.cloned(), name, "token for the server"))
         .collect()
 }
 
 type Kind = (&'static str, &'static str, &'static str);
 
-const OURS: &str = "aplomb.dev/v1alpha1";
+const API_VERSION: &str = "aplomb.dev/v1alpha1";
 const SECRET: Kind = ("v1", "Secret", "secrets");
 const TUNNEL: [Kind; 3] = [
     ("gateway.networking.k8s.io/v1", "Gateway", "gateways"),
@@ -154,7 +152,7 @@ const CODER: [Kind; 6] = [
     ),
 ];
 
-fn named(
+fn named_query(
     (api_version, kind, plural): Kind,
     namespace: Option<String>,
     name: &str,
@@ -165,51 +163,51 @@ fn named(
         kind,
         plural,
         namespace,
-        by: RelativeFilter::Name(name.to_owned()),
+        filter: RelativeFilter::Name(name.to_owned()),
         role,
     }
 }
 
-fn claims(uid: &str) -> RelativeQuery {
+fn claim_query(uid: &str) -> RelativeQuery {
     RelativeQuery {
-        api_version: OURS,
+        api_version: API_VERSION,
         kind: "HostnameClaim",
         plural: "hostnameclaims",
         namespace: None,
-        by: RelativeFilter::Field("/spec/claimant/uid", uid.to_owned()),
+        filter: RelativeFilter::Field("/spec/claimant/uid", uid.to_owned()),
         role: "its hostname",
     }
 }
 
-fn connectors(object: &Value, namespace: Option<&str>) -> Vec<RelativeQuery> {
+fn connector_queries(object: &Value, namespace: Option<&str>) -> Vec<RelativeQuery> {
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let rules = list(&object["spec"], "rules");
     let backends = rules.iter().flat_map(|rule| list(rule, "backends"));
-    let names = backends.map(|backend| text_at(&backend, "/connector/name").to_owned());
+    let names = backends.map(|backend| str_at(&backend, "/connector/name").to_owned());
     let mut names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
     names.sort();
     names.dedup();
-    let kind = (OURS, "Connector", "connectors");
-    let look = |name: &String| named(kind, namespace.map(str::to_owned), name, "backend");
+    let kind = (API_VERSION, "Connector", "connectors");
+    let look = |name: &String| named_query(kind, namespace.map(str::to_owned), name, "backend");
     names.iter().map(look).collect()
 }
 
-/// Where the floating IP is, where it was, and where it goes.
-fn nodes(object: &Value) -> Vec<RelativeQuery> {
+/// The current, previous and next node of the floating IP.
+fn node_queries(object: &Value) -> Vec<RelativeQuery> {
     let known = [
         ("/status/activeNode", "gateway"),
-        ("/status/moving/to", "next gateway"),
-        ("/status/lastMove/to", "gateway since the last move"),
-        ("/status/lastMove/from", "gateway before"),
+        ("/status/moving/to", "target of the move"),
+        ("/status/lastMove/to", "target of the last move"),
+        ("/status/lastMove/from", "source of the last move"),
     ];
     let mut all: Vec<RelativeQuery> = Vec::new();
     for (pointer, role) in known {
-        let name = text_at(object, pointer);
+        let name = str_at(object, pointer);
         let seen = all
             .iter()
-            .any(|look| look.by == RelativeFilter::Name(name.to_owned()));
+            .any(|look| look.filter == RelativeFilter::Name(name.to_owned()));
         if !name.is_empty() && !seen {
-            all.push(named(("v1", "Node", "nodes"), None, name, role));
+            all.push(named_query(("v1", "Node", "nodes"), None, name, role));
         }
     }
     all

@@ -1,5 +1,5 @@
-//! The stages an object went through, how long each took, and what was in its way. Each kind writes its own down in
-//! its status; the pushback comes from the journal and is counted in the gap in which it was met.
+//! The stages of an object, how long each took, and the pushback in between. Each kind records its stages in its
+//! status; the pushback comes from the journal and is counted in the gap in which it was met.
 
 use std::collections::BTreeMap;
 
@@ -9,61 +9,61 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::note::{JournalNote, NoteKind};
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
 /// A stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TraceStage {
-    /// What was reached.
+    /// What was reached, such as `Programmed`.
     pub name: String,
-    /// When; `None` if it is not reached yet.
+    /// When it was reached; `None` if it is not reached yet.
     pub at: Option<Timestamp>,
-    /// Since the stage before, in milliseconds.
+    /// Milliseconds since the previous stage.
     pub gap_ms: Option<i64>,
-    /// Since the first stage, in milliseconds.
+    /// Milliseconds since the first stage.
     pub after_ms: Option<i64>,
-    /// Writes that lost to another writer since the stage before.
+    /// Writes rejected with a conflict since the previous stage.
     pub conflicts: u64,
-    /// Who was first, as far as it is known.
+    /// The writers that were first, as far as known.
     pub won_by: Vec<ConflictWinner>,
-    /// Other pushback since the stage before, by its class.
+    /// Other pushback since the previous stage, by class.
     pub pushback: BTreeMap<String, u64>,
 }
 
-/// Who was first, and how often.
+/// A writer that was first, and how often.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConflictWinner {
-    /// The field manager; `None` where the object did not tell.
+    /// The field manager; `None` if the object does not show it.
     pub manager: Option<String>,
-    /// On which object.
+    /// The object it wrote.
     pub object: String,
-    /// How often.
+    /// How many times.
     pub times: u64,
 }
 
 type Reached = (String, Option<Timestamp>);
 
-pub(super) fn of(object: &Value, notes: &[JournalNote]) -> Vec<TraceStage> {
-    let mut reached = match text_at(object, "/kind") {
-        "HTTPProxy" => tunnel(object, notes),
-        "StableEgress" => egress(object, notes),
-        _ => records(object, notes),
+pub(super) fn collect_stages(object: &Value, notes: &[JournalNote]) -> Vec<TraceStage> {
+    let mut reached = match str_at(object, "/kind") {
+        "HTTPProxy" => tunnel_stages(object, notes),
+        "StableEgress" => egress_stages(object, notes),
+        _ => record_stages(object, notes),
     };
     if reached.is_empty() {
-        reached = vec![created(object)];
+        reached = vec![creation_stage(object)];
     }
     with_gaps(reached, notes)
 }
 
-fn created(object: &Value) -> Reached {
+fn creation_stage(object: &Value) -> Reached {
     let at = time_at(object, "/metadata/creationTimestamp");
     ("Created".to_owned(), at)
 }
 
-/// As its operator notes them.
-fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+/// The stages of a tunnel, from its status.
+fn tunnel_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let stages = [
         ("Created", "created"),
         ("Accepted", "accepted"),
@@ -73,35 +73,39 @@ fn tunnel(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     ];
     let at = |key| time_at(object, &format!("/status/timeline/{key}"));
     let mut reached: Vec<Reached> = stages.map(|(name, key)| (name.to_owned(), at(key))).into();
-    // The first status that is not refused says when it was first seen, which in a storm is late.
+    // The first accepted status shows when it was first observed, which is late during many conflicts.
     let spec = object.pointer("/status/timeline/generation");
     if spec.and_then(Value::as_i64).is_none_or(|spec| spec == 1) {
         let noted = reached[0].1;
-        reached[0].1 = earliest(object, notes, noted).or(noted);
+        reached[0].1 = earliest_time(object, notes, noted).or(noted);
     }
     reached
 }
 
-/// When an object was made: to the second, or better if anything is known of that second.
-fn earliest(object: &Value, notes: &[JournalNote], noted: Option<Timestamp>) -> Option<Timestamp> {
+/// When an object was created, more exactly than to the second if anything is known of that second.
+fn earliest_time(
+    object: &Value,
+    notes: &[JournalNote],
+    noted: Option<Timestamp>,
+) -> Option<Timestamp> {
     let created = time_at(object, "/metadata/creationTimestamp")?;
     let soon = |at: &Timestamp| *at >= created && at.duration_since(created).as_secs() < 1;
     let known = notes.iter().map(|note| note.at).chain(noted);
-    // The second of its creation has an end: it was made before that, however late it was seen.
+    // It was created before the end of that second, however late it was observed.
     let ends = created + SignedDuration::from_secs(1);
     let latest = noted.map_or(created, |noted| noted.min(ends));
     Some(known.filter(soon).min().unwrap_or(latest))
 }
 
-/// The last move, or the one under way.
-fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+/// The last move, or the one in progress.
+fn egress_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     let moves = ["/status/moving", "/status/lastMove"];
     let mut moves = moves.iter().filter_map(|at| object.pointer(at));
     let Some(last) = moves.find(|it| it.is_object()) else {
-        return records(object, notes);
+        return record_stages(object, notes);
     };
     let span = |key: &str| {
-        let text = text_at(last, &format!("/stages/{key}"));
+        let text = str_at(last, &format!("/stages/{key}"));
         let span = text.parse::<DurationString>().ok()?;
         SignedDuration::try_from(span.0).ok()
     };
@@ -114,27 +118,30 @@ fn egress(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         ("Move needed".to_owned(), time_at(last, "/detected")),
         ("Decided".to_owned(), decided),
         ("Accepted by the provider".to_owned(), accepted),
-        ("Floating IP seen there".to_owned(), assigned),
-        ("Labels there".to_owned(), labelled),
+        ("Floating IP assigned".to_owned(), assigned),
+        ("Labels moved".to_owned(), labelled),
         ("Ended".to_owned(), time_at(last, "/ended")),
     ]
 }
 
-/// Creation, the keys and registrations that were asked for, and each condition that became true.
-fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
-    let mut reached = vec![created(object)];
+/// Creation, the keys and registrations that were requested, and each condition that became true.
+fn record_stages(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
+    let mut reached = vec![creation_stage(object)];
     let mut note = |name: String, at: Option<Timestamp>| {
         if at.is_some() {
             reached.push((name, at));
         }
     };
-    for (key, said) in [("key", "asked for"), ("pending", "asked for, not made yet")] {
-        let name = text_at(object, &format!("/status/{key}/name"));
+    for (key, said) in [
+        ("key", "requested"),
+        ("pending", "requested, not created yet"),
+    ] {
+        let name = str_at(object, &format!("/status/{key}/name"));
         let since = time_at(object, &format!("/status/{key}/since"));
         note(format!("{name} {said}"), since);
     }
     note(
-        "New key in its Secret".to_owned(),
+        "New key stored in its Secret".to_owned(),
         time_at(object, "/status/rotation/last"),
     );
     for retiring in object
@@ -143,11 +150,8 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         .into_iter()
         .flatten()
     {
-        let name = text_at(retiring, "/name");
-        note(
-            format!("{name} being replaced"),
-            time_at(retiring, "/retired"),
-        );
+        let name = str_at(retiring, "/name");
+        note(format!("replacing {name}"), time_at(retiring, "/retired"));
         note(format!("{name} replaced"), time_at(retiring, "/replaced"));
     }
     for condition in object
@@ -156,9 +160,9 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
         .into_iter()
         .flatten()
     {
-        if text_at(condition, "/status") == "True" {
-            let name = text_at(condition, "/type");
-            let at = became_true(name, notes);
+        if str_at(condition, "/status") == "True" {
+            let name = str_at(condition, "/type");
+            let at = true_since(name, notes);
             let since = || time_at(condition, "/lastTransitionTime");
             note(name.to_owned(), at.or_else(since));
         }
@@ -167,8 +171,8 @@ fn records(object: &Value, notes: &[JournalNote]) -> Vec<Reached> {
     reached
 }
 
-/// When a condition last became true, to the millisecond, if the journal reaches back to it.
-fn became_true(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
+/// When a condition last became true: to the millisecond if the journal has it.
+fn true_since(name: &str, notes: &[JournalNote]) -> Option<Timestamp> {
     let mut changes = notes.iter().rev().filter_map(|note| match &note.what {
         NoteKind::Condition {
             condition, status, ..
@@ -186,10 +190,10 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
     let mut stages = Vec::new();
     let last = reached.len();
     for (number, (name, at)) in (1..).zip(reached) {
-        // What was met since the last stage that was reached belongs to the first that is not, and what kept
-        // the last one from being told belongs to it.
+        // Pushback since the last stage reached counts for the first stage that is not; pushback that delayed
+        // the status of the last stage counts for that stage.
         let until = match at {
-            Some(at) if number == last => told(notes, at).unwrap_or(at),
+            Some(at) if number == last => ready_note_time(notes, at).unwrap_or(at),
             _ => at.unwrap_or(Timestamp::MAX),
         };
         let met = (at.is_some() || open).then_some((before, until));
@@ -197,8 +201,8 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
         let mut stage = TraceStage {
             name,
             at,
-            gap_ms: millis(before, at),
-            after_ms: millis(first, at),
+            gap_ms: millis_between(before, at),
+            after_ms: millis_between(first, at),
             conflicts: 0,
             won_by: Vec::new(),
             pushback: BTreeMap::new(),
@@ -209,7 +213,7 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
             notes
                 .iter()
                 .filter(within)
-                .for_each(|note| stage.meet(note));
+                .for_each(|note| stage.record_note(note));
         }
         before = at.or(before);
         stages.push(stage);
@@ -217,31 +221,33 @@ fn with_gaps(reached: Vec<Reached>, notes: &[JournalNote]) -> Vec<TraceStage> {
     stages
 }
 
-/// When it was first said, at `since` or later, that the object is ready.
-fn told(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
+/// When the object was first reported ready, at `since` or later.
+fn ready_note_time(notes: &[JournalNote], since: Timestamp) -> Option<Timestamp> {
     let ready = |note: &&JournalNote| matches!(&note.what, NoteKind::Condition { condition, status, .. } if condition == "Ready" && status == "True");
     let mut later = notes.iter().filter(|note| note.at >= since);
     later.find(ready).map(|note| note.at)
 }
 
-fn millis(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
-    // What was proven before it was written down that it is programmed took no time after that.
+fn millis_between(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<i64> {
+    // A tunnel may be proven before `programmed` is written to its status. The gap is then zero.
     Some((to?.as_millisecond() - from?.as_millisecond()).max(0))
 }
 
 impl TraceStage {
-    fn meet(&mut self, note: &JournalNote) {
+    fn record_note(&mut self, note: &JournalNote) {
         match &note.what {
             NoteKind::Pushback { .. } if note.is_conflict() => self.conflicts += note.times,
             NoteKind::Pushback { class, .. } => {
                 *self.pushback.entry(class.clone()).or_default() += note.times;
             }
-            NoteKind::Conflict { object, winner } => self.won(winner.as_ref(), object, note.times),
+            NoteKind::Conflict { object, winner } => {
+                self.record_winner(winner.as_ref(), object, note.times)
+            }
             _ => {}
         }
     }
 
-    fn won(&mut self, manager: Option<&String>, object: &str, times: u64) {
+    fn record_winner(&mut self, manager: Option<&String>, object: &str, times: u64) {
         let known = self.won_by.iter_mut();
         let mut known = known.filter(|it| it.manager.as_ref() == manager && it.object == object);
         if let Some(winner) = known.next() {

@@ -1,4 +1,4 @@
-//! A tunnel that was made while a rival wrote the same objects.
+//! A tunnel that was created while another writer wrote the same objects.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ fn tunnel() -> Value {
             "managedFields": [
                 { "manager": "kubectl-create", "operation": "Update", "time": "2026-01-01T00:00:00Z",
                   "fieldsV1": { "f:spec": {} } },
-                { "manager": "rival", "operation": "Update", "time": "2026-01-01T00:00:01Z",
+                { "manager": "other", "operation": "Update", "time": "2026-01-01T00:00:01Z",
                   "fieldsV1": { "f:metadata": { "f:annotations": {} } } },
             ],
         },
@@ -31,30 +31,30 @@ fn tunnel() -> Value {
     })
 }
 
-fn line(at: &str, what: &str, detail: &Value) -> Value {
+fn journal_line(at: &str, what: &str, detail: &Value) -> Value {
     json!({ "at": format!("2026-01-01T00:00:{at}Z"), "offsetSeconds": 0.0, "what": what, "detail": detail })
 }
 
 fn journal() -> Vec<Value> {
     let conflict = json!({ "class": "Conflict", "message": "the object has been modified" });
     let first = |who: &str| json!({ "object": "HTTPProxy default/web", "winner": who });
-    let mut storm = line("00.200", "pushback", &conflict);
+    let mut storm = journal_line("00.200", "pushback", &conflict);
     storm["times"] = json!(199);
     storm["until"] = json!("2026-01-01T00:00:00.390Z");
-    let mut rival = line("00.210", "conflict", &first("rival"));
-    rival["times"] = json!(199);
+    let mut other = journal_line("00.210", "conflict", &first("other"));
+    other["times"] = json!(199);
     vec![
-        line("00.100", "started", &Value::Null),
+        journal_line("00.100", "started", &Value::Null),
         storm,
-        rival,
-        line("00.410", "pushback", &conflict),
-        line("00.420", "conflict", &first("kubectl-edit")),
-        line(
+        other,
+        journal_line("00.410", "pushback", &conflict),
+        journal_line("00.420", "conflict", &first("kubectl-edit")),
+        journal_line(
             "00.500",
             "pushback",
             &json!({ "class": "Throttled", "message": "wait" }),
         ),
-        line("00.600", "anythingNew", &json!({})),
+        journal_line("00.600", "anythingNew", &json!({})),
     ]
 }
 
@@ -65,7 +65,7 @@ fn lease() -> Value {
 
 fn evidence() -> TraceInputs {
     let relative = |of: &str, kind: &str, name: &str, object: Option<Value>| Relative {
-        of: of.to_owned(),
+        parent: of.to_owned(),
         kind: kind.to_owned(),
         name: name.to_owned(),
         role: "backend".to_owned(),
@@ -84,7 +84,7 @@ fn evidence() -> TraceInputs {
         ],
         journal: journal(),
         events: vec![json!({
-            "reason": "ProofFailed", "note": "no answer", "reportingController": "aplomb-tunnel",
+            "reason": "ProofFailed", "note": "no response", "reportingController": "aplomb-tunnel",
             "eventTime": "2026-01-01T00:00:00.700000Z",
         })],
         gaps: Vec::new(),
@@ -93,11 +93,11 @@ fn evidence() -> TraceInputs {
 
 fn trace() -> ObjectTrace {
     let at = "2026-01-01T00:05:00Z".parse().expect("a time");
-    ObjectTrace::of(&evidence(), at)
+    ObjectTrace::from_inputs(&evidence(), at)
 }
 
 #[test]
-fn conflicts_are_counted_in_the_gap_in_which_they_were_met() {
+fn conflicts_are_counted_in_their_gap() {
     let stages = trace().stages;
     let counts: Vec<(&str, u64)> = stages
         .iter()
@@ -116,24 +116,24 @@ fn conflicts_are_counted_in_the_gap_in_which_they_were_met() {
     let winner = &stages[1].won_by[0];
     assert_eq!(
         (winner.manager.as_deref(), winner.times),
-        (Some("rival"), 199)
+        (Some("other"), 199)
     );
     assert_eq!(
         (stages[1].gap_ms, stages[2].after_ms),
         (Some(300), Some(350))
     );
-    // What is in the way of the next stage is told there, though it is not reached.
+    // Pushback on the way to a stage counts for it, even if it is not reached yet.
     assert_eq!(stages[3].pushback.get("Throttled"), Some(&1));
     assert!(stages[4].pushback.is_empty());
 }
 
 #[test]
 fn the_text_is_the_table_one_would_make_of_an_audit_log() {
-    let text = trace().text();
+    let text = trace().to_text();
     let table = "\
 STAGE              AT                         GAP      AFTER    CONFLICTS   WON BY                                     OTHER PUSHBACK
 Created            2026-01-01T00:00:00.100Z   -        0 ms     0           -                                          -
-Accepted           2026-01-01T00:00:00.400Z   300 ms   300 ms   199         rival x199 on HTTPProxy default/web        -
+Accepted           2026-01-01T00:00:00.400Z   300 ms   300 ms   199         other x199 on HTTPProxy default/web        -
 Children written   2026-01-01T00:00:00.450Z   50 ms    350 ms   1           kubectl-edit x1 on HTTPProxy default/web   -
 Programmed         -                          -        -        0           -                                          Throttled x1
 Proven             -                          -        -        0           -                                          -
@@ -149,7 +149,7 @@ HTTPProxy/web         Ready=False      Proving   5m      5m
 }
 
 #[test]
-fn the_timeline_says_who_did_what_and_how_that_is_known() {
+fn the_timeline_has_actors_and_sources() {
     let trace = trace();
     let said = |who: &str| {
         let mut of = trace.timeline.iter().filter(|it| it.who == who);
@@ -159,11 +159,11 @@ fn the_timeline_says_who_did_what_and_how_that_is_known() {
         said("kubectl-create"),
         Some(("last wrote spec", MomentSource::ManagedFields, 1))
     );
-    let was_first = "was first to write HTTPProxy default/web";
-    assert_eq!(said("rival"), Some((was_first, MomentSource::Journal, 199)));
+    let was_first = "wrote HTTPProxy default/web first";
+    assert_eq!(said("other"), Some((was_first, MomentSource::Journal, 199)));
     assert_eq!(
         said("aplomb-tunnel"),
-        Some(("ProofFailed: no answer", MomentSource::Event, 1))
+        Some(("ProofFailed: no response", MomentSource::Event, 1))
     );
     assert!(trace.timeline.is_sorted_by_key(|moment| moment.at));
 }
@@ -178,8 +178,8 @@ fn a_trace_survives_its_json() {
 }
 
 #[test]
-fn every_relative_is_looked_for_where_it_is() {
-    let looks = looks(&tunnel());
+fn every_relative_has_its_query() {
+    let looks = relative_queries(&tunnel());
     let kinds: Vec<&str> = looks.iter().map(|look| look.kind).collect();
     assert_eq!(
         kinds,
@@ -192,17 +192,17 @@ fn every_relative_is_looked_for_where_it_is() {
         ]
     );
     let claim = json!({ "spec": { "claimant": { "uid": "u1" } } });
-    assert!(looks[3].by.means(&claim) && !looks[3].by.means(&json!({})));
+    assert!(looks[3].filter.matches(&claim) && !looks[3].filter.matches(&json!({})));
     let owned = json!({ "metadata": { "ownerReferences": [{ "uid": "u1" }] } });
-    assert!(looks[0].by.means(&owned));
+    assert!(looks[0].filter.matches(&owned));
 }
 
 #[test]
-fn a_claim_that_names_its_claimant_ends_the_tree() {
+fn a_claim_with_its_claimant_ends_the_tree() {
     let claim =
         json!({ "kind": "HostnameClaim", "metadata": { "name": "app.example.com", "uid": "u9" } });
     let relative = |of: &str, object: Value| Relative {
-        of: of.to_owned(),
+        parent: of.to_owned(),
         exists: Some(true),
         object: Some(object),
         ..Relative::default()
@@ -212,13 +212,13 @@ fn a_claim_that_names_its_claimant_ends_the_tree() {
         relatives: vec![relative("u1", claim), relative("u9", tunnel())],
         ..TraceInputs::default()
     };
-    let tree = ObjectTrace::of(&evidence, Timestamp::UNIX_EPOCH).tree;
+    let tree = ObjectTrace::from_inputs(&evidence, Timestamp::UNIX_EPOCH).tree;
     assert_eq!(tree.children.len(), 1);
     assert!(tree.children[0].children.is_empty());
 }
 
 #[test]
-fn a_move_is_told_stage_by_stage() {
+fn a_move_has_every_stage() {
     let object = json!({ "kind": "StableEgress", "metadata": { "name": "web" }, "status": { "lastMove": {
         "from": "a", "to": "b", "cause": "NodeUnhealthy", "detected": "2026-01-01T00:00:00.000000Z",
         "decided": "2026-01-01T00:00:10.000000Z", "ended": "2026-01-01T00:00:11.500000Z",
@@ -228,7 +228,7 @@ fn a_move_is_told_stage_by_stage() {
         object,
         ..TraceInputs::default()
     };
-    let stages = ObjectTrace::of(&evidence, Timestamp::UNIX_EPOCH).stages;
+    let stages = ObjectTrace::from_inputs(&evidence, Timestamp::UNIX_EPOCH).stages;
     let gaps: Vec<Option<i64>> = stages.iter().map(|stage| stage.gap_ms).collect();
     assert_eq!(
         gaps,

@@ -1,20 +1,20 @@
-//! A trace for the eye: the tree, the conditions, the stages with what was in their way, and who did what when.
+//! A trace as text: the tree, the conditions, the stages with their pushback, and the timeline.
 
 use jiff::Timestamp;
 
 use super::{ConflictWinner, ObjectTrace, TraceNode, TraceStage};
-use crate::table::{align, since};
+use crate::table::{age_at, align_columns};
 
 impl ObjectTrace {
-    /// Everything, section by section.
+    /// All sections.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let sections = self.sections();
-        let texts: Vec<String> = sections.iter().map(|lines| align(lines)).collect();
+        let texts: Vec<String> = sections.iter().map(|lines| align_columns(lines)).collect();
         texts.join("\n")
     }
 
-    /// The tables it is made of, titles first.
+    /// The tables, titles first.
     #[must_use]
     pub fn sections(&self) -> Vec<Vec<Vec<String>>> {
         let all = [
@@ -27,14 +27,16 @@ impl ObjectTrace {
     }
 
     fn tree_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![titles(["NAME", "STATUS", "REASON", "SINCE", "AGE", "WHAT"])];
-        branch(&self.tree, "", "", self.at, &mut lines);
+        let mut lines = vec![title_cells([
+            "NAME", "STATUS", "REASON", "SINCE", "AGE", "WHAT",
+        ])];
+        push_branch(&self.tree, "", "", self.at, &mut lines);
         lines
     }
 
-    /// The conditions of the object itself.
+    /// The conditions of the object itself, without those of its relatives.
     fn condition_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![titles([
+        let mut lines = vec![title_cells([
             "CONDITION",
             "STATUS",
             "REASON",
@@ -46,16 +48,16 @@ impl ObjectTrace {
                 condition.type_.clone(),
                 condition.status.clone(),
                 condition.reason.clone(),
-                ago(condition.since, self.at),
+                format_ago(condition.since, self.at),
                 condition.message.clone(),
             ]);
         }
         lines
     }
 
-    /// The stages, and what was met on the way to each.
+    /// The stages, and the pushback before each.
     fn stage_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![titles([
+        let mut lines = vec![title_cells([
             "STAGE",
             "AT",
             "GAP",
@@ -70,35 +72,41 @@ impl ObjectTrace {
 
     /// Who did what when.
     fn timeline_lines(&self) -> Vec<Vec<String>> {
-        let mut lines = vec![titles(["TIME", "TIMES", "WHO", "WHAT", "FROM"])];
+        let mut lines = vec![title_cells(["TIME", "TIMES", "WHO", "WHAT", "FROM"])];
         for moment in &self.timeline {
             let until = moment
                 .until
-                .map(|until| format!(" (last {})", clock(until, false)));
+                .map(|until| format!(" (last {})", format_clock(until, false)));
             lines.push(vec![
-                clock(moment.at, moment.from.is_coarse()),
+                format_clock(moment.at, moment.from.is_coarse()),
                 moment.times.to_string(),
                 moment.who.clone(),
                 format!("{}{}", moment.what, until.unwrap_or_default()),
-                moment.from.word().to_owned(),
+                moment.from.as_str().to_owned(),
             ]);
         }
         lines
     }
 }
 
-fn titles<const N: usize>(titles: [&str; N]) -> Vec<String> {
+fn title_cells<const N: usize>(titles: [&str; N]) -> Vec<String> {
     titles.map(str::to_owned).to_vec()
 }
 
-fn branch(node: &TraceNode, own: &str, below: &str, at: Timestamp, lines: &mut Vec<Vec<String>>) {
+fn push_branch(
+    node: &TraceNode,
+    own: &str,
+    below: &str,
+    at: Timestamp,
+    lines: &mut Vec<Vec<String>>,
+) {
     lines.push(node_line(node, own, at));
     for (n, child) in node.children.iter().enumerate() {
         let (tip, stem) = match n + 1 == node.children.len() {
             true => ("└─ ", "   "),
             false => ("├─ ", "│  "),
         };
-        branch(
+        push_branch(
             child,
             &format!("{below}{tip}"),
             &format!("{below}{stem}"),
@@ -115,17 +123,24 @@ fn node_line(node: &TraceNode, indent: &str, at: Timestamp) -> Vec<String> {
         (Some(note), role) => format!("{role}, {note}"),
         (None, role) => role.to_owned(),
     };
-    let (status, reason, since) = match (node.summary(), node.exists) {
+    let (status, reason, since) = match (node.summary_condition(), node.exists) {
         (Some(told), _) => {
             let stale = if told.current { "" } else { " (older spec)" };
             let status = format!("{}={}{stale}", told.type_, told.status);
-            (status, told.reason.clone(), ago(told.since, at))
+            (status, told.reason.clone(), format_ago(told.since, at))
         }
         (None, Some(true)) => ("-".to_owned(), "-".to_owned(), "-".to_owned()),
         (None, Some(false)) => ("does not exist".to_owned(), "-".to_owned(), "-".to_owned()),
         (None, None) => ("not readable".to_owned(), "-".to_owned(), "-".to_owned()),
     };
-    vec![name, status, reason, since, ago(node.created, at), what]
+    vec![
+        name,
+        status,
+        reason,
+        since,
+        format_ago(node.created, at),
+        what,
+    ]
 }
 
 fn stage_line(stage: &TraceStage) -> Vec<String> {
@@ -136,7 +151,9 @@ fn stage_line(stage: &TraceStage) -> Vec<String> {
         .collect();
     vec![
         stage.name.clone(),
-        stage.at.map_or("-".to_owned(), |at| clock(at, false)),
+        stage
+            .at
+            .map_or("-".to_owned(), |at| format_clock(at, false)),
         millis(stage.gap_ms),
         millis(stage.after_ms),
         stage.conflicts.to_string(),
@@ -144,7 +161,7 @@ fn stage_line(stage: &TraceStage) -> Vec<String> {
             stage
                 .won_by
                 .iter()
-                .map(winner)
+                .map(winner_text)
                 .collect::<Vec<_>>()
                 .join(", "),
         ),
@@ -152,7 +169,7 @@ fn stage_line(stage: &TraceStage) -> Vec<String> {
     ]
 }
 
-fn winner(winner: &ConflictWinner) -> String {
+fn winner_text(winner: &ConflictWinner) -> String {
     let manager = winner.manager.as_deref().unwrap_or("<unknown>");
     format!("{manager} x{} on {}", winner.times, winner.object)
 }
@@ -164,12 +181,12 @@ fn or_dash(text: String) -> String {
     }
 }
 
-fn ago(then: Option<Timestamp>, at: Timestamp) -> String {
-    then.map_or("-".to_owned(), |then| since(then, at))
+fn format_ago(then: Option<Timestamp>, at: Timestamp) -> String {
+    then.map_or("-".to_owned(), |then| age_at(then, at))
 }
 
-/// To the millisecond, or to the second where no more is known.
-fn clock(at: Timestamp, coarse: bool) -> String {
+/// To the millisecond, or to the second if no more is known.
+fn format_clock(at: Timestamp, coarse: bool) -> String {
     match coarse {
         true => at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         false => at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),

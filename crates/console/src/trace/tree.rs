@@ -1,11 +1,11 @@
-//! An object and what belongs to it, as a tree with the condition that sums each up.
+//! An object and its relatives as a tree, each with the condition that sums it up.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::relatives::Relative;
-use super::{text_at, time_at};
+use super::{str_at, time_at};
 
 /// An object in the tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,12 +18,12 @@ pub struct TraceNode {
     pub namespace: Option<String>,
     /// Its name.
     pub name: String,
-    /// Why it is here: what it is to the one above.
+    /// Its role for the object above.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
     /// Whether it exists; `None` if that could not be read.
     pub exists: Option<bool>,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
     /// The generation of its spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,10 +31,10 @@ pub struct TraceNode {
     /// Its conditions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<TraceCondition>,
-    /// What sums it up beside its conditions, such as who holds a Lease.
+    /// A summary for kinds without conditions, such as the holder of a Lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// What belongs to it.
+    /// The objects that belong to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<TraceNode>,
 }
@@ -50,18 +50,18 @@ pub struct TraceCondition {
     pub status: String,
     /// Its reason.
     pub reason: String,
-    /// In words.
+    /// Its message.
     pub message: String,
-    /// Since when.
+    /// The time of its last transition.
     pub since: Option<Timestamp>,
-    /// Whether it is about the spec as it is now.
+    /// Whether it is about the current generation.
     pub current: bool,
 }
 
 impl TraceNode {
-    /// The condition that says most about it.
+    /// The condition that sums it up.
     #[must_use]
-    pub fn summary(&self) -> Option<&TraceCondition> {
+    pub fn summary_condition(&self) -> Option<&TraceCondition> {
         let telling = ["Ready", "Online", "Programmed", "Available", "Accepted"];
         let of = |type_: &&str| self.conditions.iter().find(|it| it.type_ == *type_);
         telling.iter().find_map(of)
@@ -69,32 +69,33 @@ impl TraceNode {
 }
 
 /// The tree under `object`.
-pub(super) fn of(object: &Value, relatives: &[Relative]) -> TraceNode {
-    let mut root = node(object);
-    let uid = text_at(object, "/metadata/uid");
-    root.children = below(&mut vec![uid], relatives);
+pub(super) fn build_tree(object: &Value, relatives: &[Relative]) -> TraceNode {
+    let mut root = object_node(object);
+    let uid = str_at(object, "/metadata/uid");
+    root.children = child_nodes(&mut vec![uid], relatives);
     root
 }
 
-/// What belongs to the last of `above`. What names one further up, as a claim does its claimant, ends there.
-fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
+/// The relatives of the last of `above`. A relative that names an object further up, as a claim names its
+/// claimant, has no children.
+fn child_nodes<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNode> {
     let of = above.last().copied().unwrap_or_default();
     let mut nodes = Vec::new();
-    for relative in relatives.iter().filter(|it| it.of == of) {
+    for relative in relatives.iter().filter(|it| it.parent == of) {
         let own = relative.object.as_ref();
-        let own = own.map(|object| text_at(object, "/metadata/uid"));
+        let own = own.map(|object| str_at(object, "/metadata/uid"));
         if own.is_some_and(|own| above.contains(&own)) {
             continue;
         }
         let mut child = match &relative.object {
-            Some(object) => node(object),
-            None => absent(relative),
+            Some(object) => object_node(object),
+            None => absent_node(relative),
         };
         child.kind.clone_from(&relative.kind);
         child.role.clone_from(&relative.role);
         if let Some(own) = own.filter(|own| !own.is_empty()) {
             above.push(own);
-            child.children = below(above, relatives);
+            child.children = child_nodes(above, relatives);
             above.pop();
         }
         nodes.push(child);
@@ -102,7 +103,7 @@ fn below<'a>(above: &mut Vec<&'a str>, relatives: &'a [Relative]) -> Vec<TraceNo
     nodes
 }
 
-fn absent(relative: &Relative) -> TraceNode {
+fn absent_node(relative: &Relative) -> TraceNode {
     TraceNode {
         kind: relative.kind.clone(),
         namespace: relative.namespace.clone(),
@@ -117,27 +118,27 @@ fn absent(relative: &Relative) -> TraceNode {
     }
 }
 
-fn node(object: &Value) -> TraceNode {
+fn object_node(object: &Value) -> TraceNode {
     let generation = object
         .pointer("/metadata/generation")
         .and_then(Value::as_i64);
-    let namespace = text_at(object, "/metadata/namespace");
+    let namespace = str_at(object, "/metadata/namespace");
     TraceNode {
-        kind: text_at(object, "/kind").to_owned(),
+        kind: str_at(object, "/kind").to_owned(),
         namespace: Some(namespace.to_owned()).filter(|it| !it.is_empty()),
-        name: text_at(object, "/metadata/name").to_owned(),
+        name: str_at(object, "/metadata/name").to_owned(),
         role: String::new(),
         exists: Some(true),
         created: time_at(object, "/metadata/creationTimestamp"),
         generation,
-        conditions: conditions(object, generation),
-        note: note(object),
+        conditions: tree_conditions(object, generation),
+        note: object_note(object),
         children: Vec::new(),
     }
 }
 
-/// Those of the object, and those that a route has for each of its parents.
-fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
+/// The conditions of the object, and those of a route for each of its parents.
+fn tree_conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let own = object
         .pointer("/status/conditions")
         .and_then(Value::as_array);
@@ -148,10 +149,10 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     let read = |condition: &Value| {
         let observed = condition["observedGeneration"].as_i64();
         TraceCondition {
-            type_: text_at(condition, "/type").to_owned(),
-            status: text_at(condition, "/status").to_owned(),
-            reason: text_at(condition, "/reason").to_owned(),
-            message: text_at(condition, "/message").to_owned(),
+            type_: str_at(condition, "/type").to_owned(),
+            status: str_at(condition, "/status").to_owned(),
+            reason: str_at(condition, "/reason").to_owned(),
+            message: str_at(condition, "/message").to_owned(),
             since: time_at(condition, "/lastTransitionTime"),
             current: observed.is_none() || generation.is_none() || observed >= generation,
         }
@@ -159,14 +160,14 @@ fn conditions(object: &Value, generation: Option<i64>) -> Vec<TraceCondition> {
     all.map(read).collect()
 }
 
-/// What other kinds say of themselves without conditions.
-fn note(object: &Value) -> Option<String> {
-    match text_at(object, "/kind") {
+/// A summary for kinds without conditions.
+fn object_note(object: &Value) -> Option<String> {
+    match str_at(object, "/kind") {
         "Lease" => {
-            let holder = text_at(object, "/spec/holderIdentity");
-            let renewed = text_at(object, "/spec/renewTime");
+            let holder = str_at(object, "/spec/holderIdentity");
+            let renewed = str_at(object, "/spec/renewTime");
             Some(match holder {
-                "" => "held by nobody".to_owned(),
+                "" => "no holder".to_owned(),
                 holder => format!("held by {holder}, renewed {renewed}"),
             })
         }

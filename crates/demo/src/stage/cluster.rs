@@ -1,4 +1,4 @@
-//! The cluster: the box behind TLS with a kubeconfig, and the definitions of every kind.
+//! The cluster: the box behind TLS with a kubeconfig, and the CRDs of every kind.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::actors::{self, Actors};
 use aplomb_apiserver::http::{BoxConfig, Running, start_with};
+use aplomb_controllers::{self as controllers, Actors};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -18,19 +18,19 @@ use kube::runtime::wait::await_condition;
 use kube::{Api, Client, Config, ResourceExt};
 use tokio::time::timeout;
 
-use super::SYSTEM;
+use super::SYSTEM_NAMESPACE;
 
 const MANAGER: &str = "aplomb-demo";
-const PATIENCE: Duration = Duration::from_secs(20);
+const ESTABLISH_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A cluster that is served.
+/// A running cluster.
 pub(super) struct DemoCluster {
     running: Running,
-    _actors: actors::Running,
+    _actors: controllers::Running,
 }
 
 impl DemoCluster {
-    /// Starts one, and writes how to reach it to `kubeconfig`.
+    /// Starts one, and writes its kubeconfig.
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let server = ApiServer::builder().build();
         let prompt = Duration::ZERO..Duration::from_millis(50);
@@ -48,20 +48,20 @@ impl DemoCluster {
         })
     }
 
-    /// A client as any other: over TLS, with what the kubeconfig says.
+    /// A client like any other: over TLS, from the kubeconfig.
     pub(super) async fn client(&self) -> Result<Client> {
         let read = Kubeconfig::from_yaml(self.running.kubeconfig())?;
         let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
         Ok(aplomb::client(config)?)
     }
 
-    pub(super) async fn end(self) {
+    pub(super) async fn shut_down(self) {
         self.running.stop().await;
     }
 }
 
-/// Installs all definitions and makes the operators' namespace.
-pub(super) async fn prepare(client: &Client) -> Result<()> {
+/// Installs all CRDs and creates the operators' namespace.
+pub(super) async fn install_definitions(client: &Client) -> Result<()> {
     let all: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut definitions = aplomb_api::tunnel_definitions();
     definitions.extend(aplomb_api::coder_definitions());
@@ -69,10 +69,10 @@ pub(super) async fn prepare(client: &Client) -> Result<()> {
     for (name, text) in DEFINITIONS {
         definitions.push(serde_saphyr::from_str(text).context(name)?);
     }
-    try_join_all(definitions.iter().map(|it| install(&all, it))).await?;
+    try_join_all(definitions.iter().map(|it| apply_definition(&all, it))).await?;
     let namespace = Namespace {
         metadata: ObjectMeta {
-            name: Some(SYSTEM.to_owned()),
+            name: Some(SYSTEM_NAMESPACE.to_owned()),
             ..ObjectMeta::default()
         },
         ..Namespace::default()
@@ -84,7 +84,7 @@ pub(super) async fn prepare(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn install(
+async fn apply_definition(
     all: &Api<CustomResourceDefinition>,
     definition: &CustomResourceDefinition,
 ) -> Result<()> {
@@ -92,7 +92,7 @@ async fn install(
     let params = PatchParams::apply(MANAGER).force();
     all.patch(&name, &params, &Patch::Apply(definition)).await?;
     let served = await_condition(all.clone(), &name, is_crd_established());
-    let served = timeout(PATIENCE, served).await;
-    served.with_context(|| format!("{name} was not served within {PATIENCE:?}"))??;
+    let served = timeout(ESTABLISH_TIMEOUT, served).await;
+    served.with_context(|| format!("{name} was not served within {ESTABLISH_TIMEOUT:?}"))??;
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The demo's files: one private directory that is gone at the end, and a kubeconfig that may be
-//! wanted elsewhere.
+//! The demo's files: one private directory that is removed at the end, and a kubeconfig that may be
+//! elsewhere.
 
 use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-/// Where the files are. Dropping it removes them.
+/// The paths of the files. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct DemoDir {
     dir: TempDir,
     kubeconfig: PathBuf,
-    ours: Cell<bool>,
+    owns_kubeconfig: Cell<bool>,
 }
 
 impl DemoDir {
     /// A new directory that only this user can read.
-    pub(crate) fn make(kubeconfig: Option<&Path>) -> Result<Self> {
+    pub(crate) fn new(kubeconfig: Option<&Path>) -> Result<Self> {
         let owner = std::fs::Permissions::from_mode(0o700);
         let dir = tempfile::Builder::new()
             .prefix("aplomb-demo-")
@@ -32,7 +32,7 @@ impl DemoDir {
         Ok(Self {
             dir,
             kubeconfig,
-            ours: Cell::default(),
+            owns_kubeconfig: Cell::default(),
         })
     }
 
@@ -40,28 +40,28 @@ impl DemoDir {
         &self.kubeconfig
     }
 
-    pub(crate) fn log(&self) -> PathBuf {
+    pub(crate) fn log_path(&self) -> PathBuf {
         self.dir.path().join("operators.log")
     }
 
     /// The agent's key.
-    pub(crate) fn key(&self) -> PathBuf {
+    pub(crate) fn key_path(&self) -> PathBuf {
         self.dir.path().join("agent.key")
     }
 
-    /// The kubeconfig is ours from here on: whatever was there before would not have been replaced.
-    pub(crate) fn wrote_kubeconfig(&self) {
-        self.ours.set(true);
+    /// From now on the kubeconfig is removed at the end. A file that existed before is never replaced.
+    pub(crate) fn own_kubeconfig(&self) {
+        self.owns_kubeconfig.set(true);
     }
 }
 
 impl Drop for DemoDir {
-    /// The directory goes by itself; so must a kubeconfig elsewhere, which leads nowhere any more.
+    /// The directory is removed by its own drop; a kubeconfig elsewhere would point to nothing.
     fn drop(&mut self) {
-        if self.ours.get()
+        if self.owns_kubeconfig.get()
             && let Err(error) = std::fs::remove_file(&self.kubeconfig)
         {
-            tracing::warn!(%error, "The kubeconfig could not be removed");
+            tracing::warn!(%error, "Failed to remove the kubeconfig");
         }
     }
 }

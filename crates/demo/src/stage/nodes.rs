@@ -1,5 +1,5 @@
-//! Two nodes with addresses of this machine, each with a listener that answers probes while the node
-//! lives, and the StableEgress that follows them.
+//! Two nodes with addresses of this machine, each with a listener for probes while the node is up, and
+//! the StableEgress that follows them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -12,33 +12,33 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::net::TcpListener;
 
-/// The StableEgress, and what its floating IP is called.
+/// The name of the StableEgress and of its floating IP.
 pub(crate) const EGRESS: &str = "web";
 pub(crate) const IP_NAME: &str = "web-egress";
-/// The nodes, and the servers that they are.
+/// The nodes and their server IDs.
 pub(crate) const NODES: [(&str, u64); 2] = [("gateway-a", 101), ("gateway-b", 102)];
-/// How often a port is looked for that is free at both addresses.
-const TRIES: usize = 16;
+/// How many ports are tried that must be free at both addresses.
+const MAX_BIND_ATTEMPTS: usize = 16;
 
 /// The nodes.
 #[derive(Debug)]
 pub(crate) struct DemoNodes {
     port: u16,
-    /// A node without its listener is dead. The kernel answers for one that has it.
+    /// A node without a listener is dead. The kernel accepts the probes of a live one.
     listeners: Mutex<Vec<Option<TcpListener>>>,
 }
 
 impl DemoNodes {
     /// Starts the listeners and registers the nodes.
     pub(crate) async fn start(client: &Client) -> Result<Self> {
-        let (port, listeners) = listen().await?;
+        let (port, listeners) = bind_listeners().await?;
         let all: Api<Node> = Api::all(client.clone());
         for (at, (name, server)) in NODES.iter().enumerate() {
             let node = json!({
                 "metadata": { "name": name, "labels": { "egress.aplomb.dev/candidate": EGRESS } },
                 "spec": { "providerID": format!("hcloud://{server}") },
                 "status": {
-                    "addresses": [{ "type": "InternalIP", "address": address(at) }],
+                    "addresses": [{ "type": "InternalIP", "address": node_address(at) }],
                     "conditions": [{ "type": "Ready", "status": "True" }],
                 },
             });
@@ -49,8 +49,8 @@ impl DemoNodes {
         Ok(Self { port, listeners })
     }
 
-    /// Makes the StableEgress: a node that does not answer three times, a second apart, is dead.
-    pub(crate) async fn egress(&self, client: &Client) -> Result<()> {
+    /// Creates the StableEgress: a node that fails three probes in a row is dead.
+    pub(crate) async fn create_egress(&self, client: &Client) -> Result<()> {
         let egress = json!({
             "metadata": { "name": EGRESS },
             "spec": {
@@ -67,8 +67,8 @@ impl DemoNodes {
         Ok(())
     }
 
-    /// The node's power fails.
-    pub(crate) fn kill(&self, name: &str) {
+    /// Simulates a power failure of the node.
+    pub(crate) fn stop_node(&self, name: &str) {
         let mut listeners = self
             .listeners
             .lock()
@@ -81,22 +81,22 @@ impl DemoNodes {
     }
 }
 
-fn address(at: usize) -> IpAddr {
+fn node_address(at: usize) -> IpAddr {
     let last = u8::try_from(at + 2).expect("there are two nodes");
     IpAddr::V4(Ipv4Addr::new(127, 0, 0, last))
 }
 
 /// One port that is free at the addresses of all nodes.
-async fn listen() -> Result<(u16, Vec<Option<TcpListener>>)> {
+async fn bind_listeners() -> Result<(u16, Vec<Option<TcpListener>>)> {
     let mut trouble = None;
-    for _ in 0..TRIES {
-        let first = TcpListener::bind((address(0), 0)).await;
+    for _ in 0..MAX_BIND_ATTEMPTS {
+        let first = TcpListener::bind((node_address(0), 0)).await;
         let first = first.context("listen on 127.0.0.2, an address of this machine")?;
         let port = first.local_addr()?.port();
-        match TcpListener::bind(SocketAddr::new(address(1), port)).await {
+        match TcpListener::bind(SocketAddr::new(node_address(1), port)).await {
             Ok(second) => return Ok((port, vec![Some(first), Some(second)])),
             Err(error) => trouble = Some(error),
         }
     }
-    Err(trouble.context("there was a try")?).context("listen on 127.0.0.3")
+    Err(trouble.context("at least one port was tried")?).context("listen on 127.0.0.3")
 }

@@ -1,5 +1,5 @@
-//! What the three operators of this process share, and the one address at which they can be looked at:
-//! where they count, what they may spend on the API server, and the page.
+//! What the three operators of this process share: telemetry, the rate limit for the API server, and one
+//! admin address with the page.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Start;
 
-/// What the operators share.
+/// The shared parts.
 pub(crate) struct Office {
     pub(crate) telemetry: Telemetry,
     pub(crate) board: AdminRegistry,
@@ -21,11 +21,11 @@ pub(crate) struct Office {
 }
 
 impl Office {
-    /// Takes the address, and serves the page from here on.
+    /// Binds the address, and serves the page from now on.
     pub(super) async fn open(start: &Start<'_>, address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address).await.with_context(|| {
             format!(
-                "--page {address} cannot be used: give another address, or port 0 for a free one"
+                "cannot listen on --page {address}; use another address, or port 0 for a free one"
             )
         })?;
         let telemetry = Telemetry::default();
@@ -36,11 +36,11 @@ impl Office {
             board: AdminRegistry::default(),
             telemetry,
         };
-        let (ends, stopped) = (CancellationToken::new(), start.stopped());
+        let (ends, stopped) = (CancellationToken::new(), start.until_stopped());
         let console = ConsoleState::new(office.board.clone(), Clock::system(), ends.clone());
         let pages = office.board.router().merge(serve::router(console));
-        start.part("the page", async move {
-            // A page stays open for hours: whoever still looks at the end is not waited for.
+        start.spawn_part("the page", async move {
+            // A page stays open for hours: shutdown does not wait for its readers.
             tokio::select! { biased;
                 () = stopped => Ok(()),
                 served = admin::serve(listener, pages, ends) => Ok(served?),
@@ -49,7 +49,7 @@ impl Office {
         Ok(office)
     }
 
-    /// Where people look.
+    /// The URL of the page.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }

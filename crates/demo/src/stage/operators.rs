@@ -1,14 +1,14 @@
-//! The three operators, as `aplomb run tunnel coder egress` has them, and the two simulated services
-//! that they call in this process, without a socket between.
+//! The three operators of `aplomb run tunnel coder egress`, and the two simulated services that they
+//! call, in this process and without a socket.
 
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use aplomb_apiserver::clock::Clock;
-use aplomb_apiserver::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_apiserver::hetzner::{self, Hetzner};
+use aplomb_apimachinery::clock::Clock;
 use aplomb_coder_operator as coder;
 use aplomb_egress_operator as egress;
+use aplomb_fake_services::coderd::{self, Coderd, OWNER_TOKEN, Pods};
+use aplomb_fake_services::hetzner::{self, Hetzner};
 use aplomb_http_client::Transport;
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
@@ -18,19 +18,19 @@ use serde_json::json;
 
 use super::nodes::{IP_NAME, NODES};
 use super::office::Office;
-use super::{NAMESPACE, SYSTEM, Start};
-use crate::rival::RivalWriter;
+use super::{NAMESPACE, SYSTEM_NAMESPACE, Start};
+use crate::rival_writer::RivalWriter;
 
-/// The floating IP at the provider.
+/// The ID of the floating IP at the provider.
 pub(crate) const FLOATING_IP: u64 = 4711;
-/// The other clients of the same account there.
-pub(crate) const OTHERS: &str = "others";
-/// A token of the length that the provider's have; it opens nothing.
+/// The other clients of the same provider account.
+pub(crate) const OTHER_CLIENTS: &str = "others";
+/// A placeholder with the length of a real token.
 const HETZNER_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000007";
 const IDENTITY: &str = "aplomb-demo";
 
 /// coderd, and the Hetzner API with two servers and a floating IP.
-pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
+pub(super) fn start_simulators(clock: &Clock) -> Result<(Coderd, Hetzner)> {
     let seed = clock.below(u64::MAX);
     let coderd = Coderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
     let hetzner = Hetzner::new(hetzner::Config::new(clock.clone(), seed, HETZNER_TOKEN));
@@ -46,10 +46,10 @@ pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
     Ok((coderd, hetzner))
 }
 
-/// The tokens, where operators look for them.
-pub(super) async fn secrets(client: &Client) -> Result<()> {
+/// The token Secrets that the operators read.
+pub(super) async fn create_secrets(client: &Client) -> Result<()> {
     let all = [
-        (SYSTEM, "hcloud", HETZNER_TOKEN),
+        (SYSTEM_NAMESPACE, "hcloud", HETZNER_TOKEN),
         (NAMESPACE, "coder-token", OWNER_TOKEN),
     ];
     for (namespace, name, token) in all {
@@ -63,9 +63,14 @@ pub(super) async fn secrets(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Starts the tunnel operator, with the rival between it and the API server.
-pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival: &RivalWriter) {
-    let (client, stopped) = (rival.before(client), start.stopped());
+/// Starts the tunnel operator, with the other writer between it and the API server.
+pub(super) fn start_tunnel_operator(
+    start: &Start<'_>,
+    client: &Client,
+    office: &Office,
+    rival: &RivalWriter,
+) {
+    let (client, stopped) = (rival.wrap_client(client), start.until_stopped());
     let settings = tunnel::TunnelSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -73,18 +78,23 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
     };
     let parts = tunnel::TunnelDeps {
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
+        admin: office.board.clone(),
         server: Some(office.server.clone()),
-        ..tunnel::TunnelDeps::real(u64::from(std::process::id()))
+        ..tunnel::TunnelDeps::production(u64::from(std::process::id()))
     };
-    start.part("the tunnel operator", async move {
+    start.spawn_part("the tunnel operator", async move {
         Ok(tunnel::run(client, &settings, parts, stopped).await?)
     });
 }
 
-/// Starts the Coder operator, and the pods that it orders.
-pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
-    let (of_operator, stopped, service) = (client.clone(), start.stopped(), coderd.service());
+/// Starts the Coder operator, and simulates its pods.
+pub(super) fn start_coder_operator(
+    start: &Start<'_>,
+    client: &Client,
+    office: &Office,
+    coderd: &Coderd,
+) {
+    let (of_operator, stopped, service) = (client.clone(), start.until_stopped(), coderd.service());
     let settings = coder::CoderSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -93,25 +103,34 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
     let parts = coder::CoderDeps {
         connect: Arc::new(move |_| Ok(Transport::new(service.clone()))),
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
-        server: Some(office.server.clone()),
-        ..coder::CoderDeps::real()
+        admin_registry: office.board.clone(),
+        api_limits: Some(office.server.clone()),
+        ..coder::CoderDeps::production()
     };
-    start.part("the Coder operator", async move {
+    start.spawn_part("the Coder operator", async move {
         Ok(coder::run(of_operator, &settings, parts, stopped).await?)
     });
-    let (pods, client, stopped) = (Pods::of(coderd.clone()), client.clone(), start.stopped());
-    start.part("the pods of Coder", async move {
+    let (pods, client, stopped) = (
+        Pods::of(coderd.clone()),
+        client.clone(),
+        start.until_stopped(),
+    );
+    start.spawn_part("the pods of Coder", async move {
         tokio::select! { biased;
             () = stopped => Ok(()),
-            () = pods.play(client) => Err(anyhow!("they ended")),
+            () = pods.play(client) => Err(anyhow!("the pod simulator stopped")),
         }
     });
 }
 
 /// Starts the egress operator.
-pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzner: &Hetzner) {
-    let (client, stopped, service) = (client.clone(), start.stopped(), hetzner.service());
+pub(super) fn start_egress_operator(
+    start: &Start<'_>,
+    client: &Client,
+    office: &Office,
+    hetzner: &Hetzner,
+) {
+    let (client, stopped, service) = (client.clone(), start.until_stopped(), hetzner.service());
     let settings = egress::EgressSettings {
         identity: IDENTITY.to_owned(),
         admin: Some(office.url()),
@@ -123,11 +142,11 @@ pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzne
         clock: aplomb::Clock::system(),
         tasks: None,
         telemetry: office.telemetry.clone(),
-        board: office.board.clone(),
-        server: Some(office.server.clone()),
+        admin_registry: office.board.clone(),
+        api_limits: Some(office.server.clone()),
         egress: egress::telemetry::EgressMetrics::default(),
     };
-    start.part("the egress operator", async move {
+    start.spawn_part("the egress operator", async move {
         Ok(egress::run(client, &settings, parts, stopped).await?)
     });
 }

@@ -1,5 +1,5 @@
-//! The data plane: a gateway, an agent, and two local services behind it. The first tunnel is made by
-//! the agent, as `aplomb connect` does, and is the one behind the printed address.
+//! The data plane: a gateway, an agent, and two local services behind it. The agent creates the first
+//! tunnel, as `aplomb connect` does; its URL is printed.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,17 +16,17 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::{DemoDir, NAMESPACE, SYSTEM, Start};
+use super::{DemoDir, NAMESPACE, SYSTEM_NAMESPACE, Start};
+use crate::object_watch::{ObjectWatch, is_true};
 use crate::service::LocalService;
-use crate::watch::{ObjectWatch, holds};
 
-/// The tunnel behind the printed address, and the one that a story makes.
+/// The first tunnel, and the one that a story creates.
 const HELLO: &str = "hello";
 pub(crate) const SHOP: &str = "shop";
 const CONNECTOR: &str = "laptop";
 const REPLICA: &str = "gateway-1";
-/// Generous: a debug build on a busy machine does much at once here.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Generous: a debug build on a busy machine starts much at once here.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -34,11 +34,11 @@ const LOOPBACK: SocketAddr =
 pub(crate) struct DataPlane {
     /// The public listener.
     pub(crate) gateway: SocketAddr,
-    /// When the agent began.
+    /// When the agent registered.
     pub(crate) registered: Instant,
-    /// Behind the first tunnel.
+    /// The service of the first tunnel.
     _hello: LocalService,
-    /// Behind the others.
+    /// The service of the other tunnels.
     pub(crate) shop: LocalService,
 }
 
@@ -47,20 +47,20 @@ impl DataPlane {
     pub(super) async fn start(start: &Start<'_>, client: &Client, home: &DemoDir) -> Result<Self> {
         let hello = LocalService::start("hello from your laptop\n", start.tasks).await?;
         let shop = LocalService::start("hello from the shop\n", start.tasks).await?;
-        serve(start, client.clone());
+        start_gateway(start, client.clone());
         let registered = Instant::now();
-        agent(start, client.clone(), home, &[&hello, &shop])?;
-        let replicas: Api<GatewayReplica> = Api::namespaced(client.clone(), SYSTEM);
-        let mut eye = ObjectWatch::on(replicas, REPLICA);
-        let replica = eye.until(PATIENCE, "there", |_| true).await?;
+        start_agent(start, client.clone(), home, &[&hello, &shop])?;
+        let replicas: Api<GatewayReplica> = Api::namespaced(client.clone(), SYSTEM_NAMESPACE);
+        let mut eye = ObjectWatch::new(replicas, REPLICA);
+        let replica = eye.wait_until(READY_TIMEOUT, "there", |_| true).await?;
         let gateway = replica
             .spec
             .listen
             .parse()
             .context("the gateway's address")?;
         let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), NAMESPACE);
-        let mut eye = ObjectWatch::on(proxies, HELLO);
-        eye.until(PATIENCE, "Ready", ready).await?;
+        let mut eye = ObjectWatch::new(proxies, HELLO);
+        eye.wait_until(READY_TIMEOUT, "Ready", is_ready).await?;
         Ok(Self {
             gateway,
             registered,
@@ -76,13 +76,13 @@ pub(crate) fn hostname(name: &str) -> String {
 }
 
 /// Whether a tunnel is green.
-pub(crate) fn ready(proxy: &HttpProxy) -> bool {
+pub(crate) fn is_ready(proxy: &HttpProxy) -> bool {
     let status = proxy.status.as_ref();
-    status.is_some_and(|status| holds(&status.conditions, "Ready"))
+    status.is_some_and(|status| is_true(&status.conditions, "Ready"))
 }
 
-/// How a person makes things.
-pub(crate) fn by_hand() -> PostParams {
+/// Create options with a person's field manager.
+pub(crate) fn user_post_params() -> PostParams {
     PostParams {
         field_manager: Some("kubectl-create".to_owned()),
         ..PostParams::default()
@@ -107,27 +107,27 @@ pub(crate) fn proxy(name: &str, service: &LocalService) -> Result<HttpProxy> {
     Ok(serde_json::from_value(proxy)?)
 }
 
-fn serve(start: &Start<'_>, client: Client) {
+fn start_gateway(start: &Start<'_>, client: Client) {
     let mut settings = aplomb_tunnel_gateway::GatewaySettings::new(REPLICA, LOOPBACK);
-    settings.quic = Some(LOOPBACK);
+    settings.quic_bind = Some(LOOPBACK);
     settings.default_host = Some(hostname(HELLO));
     settings.drain = Duration::from_secs(1);
-    let stopped = start.stopped();
-    start.part("the gateway", async move {
+    let stopped = start.until_stopped();
+    start.spawn_part("the gateway", async move {
         Ok(aplomb_tunnel_gateway::run(client, settings, stopped).await?)
     });
 }
 
-fn agent(
+fn start_agent(
     start: &Start<'_>,
     client: Client,
     home: &DemoDir,
     services: &[&LocalService],
 ) -> Result<()> {
-    let expose = services.iter().map(|it| target(it));
+    let expose = services.iter().map(|it| service_target(it));
     let expose = expose.collect::<Result<Vec<ExposedTarget>>>()?;
     let settings = aplomb_tunnel_agent::AgentSettings {
-        key: AgentKey::open(&home.key())?,
+        key: AgentKey::open(&home.key_path())?,
         connector: DesiredConnector {
             namespace: NAMESPACE.to_owned(),
             name: CONNECTOR.to_owned(),
@@ -145,14 +145,14 @@ fn agent(
             bind: vec![LOOPBACK],
             ..NetworkConfig::default()
         },
-        origin: OriginTlsSettings::default(),
+        origin_tls: OriginTlsSettings::default(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: Some(CONNECTOR.to_owned()),
         delete_on_exit: false,
         clock: aplomb::Clock::system(),
     };
-    let stopped = start.stopped();
-    start.part("the agent", async move {
+    let stopped = start.until_stopped();
+    start.spawn_part("the agent", async move {
         let (events, mut told) = mpsc::unbounded_channel();
         let listen = async { while told.recv().await.is_some() {} };
         let agent = aplomb_tunnel_agent::run(client, settings, events, stopped);
@@ -162,7 +162,7 @@ fn agent(
     Ok(())
 }
 
-fn target(service: &LocalService) -> Result<ExposedTarget> {
+fn service_target(service: &LocalService) -> Result<ExposedTarget> {
     let target = service.address().to_string().parse();
     target.map_err(|why: String| anyhow::anyhow!(why))
 }

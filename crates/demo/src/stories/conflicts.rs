@@ -1,5 +1,5 @@
-//! A tunnel is made while somebody else writes the same object again and again, always a moment before
-//! the operator. What counts is how soon after the last conflict a write lands.
+//! A tunnel is created while another writer updates the same object again and again, always just before
+//! the operator. The measure is how soon after the last conflict a write succeeds.
 
 use std::time::Duration;
 
@@ -9,139 +9,144 @@ use kube::Api;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::rival::{Answer, RIVAL};
-use crate::stage::{DemoStage, NAMESPACE, by_hand, proxy, ready};
-use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::usual::BaselineQueue;
-use crate::watch::ObjectWatch;
+use crate::baseline::BaselineQueue;
+use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::object_watch::ObjectWatch;
+use crate::rival_writer::{Answer, RIVAL_MANAGER};
+use crate::stage::{DemoStage, NAMESPACE, is_ready, proxy, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "conflicts",
     title: "a conflict is not a failure",
-    elsewhere: "a write that comes second (409) counts as a failure, and each failure doubles the delay. \
-                After a burst of them a tunnel was silent for minutes, with nothing wrong any more.",
+    elsewhere: "a write that loses (409) counts as a failure, and each failure doubles the delay. \
+                After a burst of conflicts, a healthy tunnel was not updated for minutes.",
 };
 
 /// The tunnel.
-const STORM: &str = "stormy";
-/// How often the rival is first.
-const TIMES: u32 = 18;
+const TUNNEL_NAME: &str = "stormy";
+/// How often the other writer is first.
+const CONFLICTS: u32 = 18;
 /// The promise is a second; five on a busy machine.
-const PROMISE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_READY_TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What was seen, each as the time since the tunnel was made.
+/// What was observed. Times count from the creation of the tunnel.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct ConflictMeasurements {
     /// The conflicts.
     conflicts: Vec<Duration>,
     /// The first write after the last of them that the server took.
-    landed: Duration,
+    written: Duration,
     ready: Duration,
     /// How many conflicts the operator itself has counted, and lost to whom it says.
-    counted: u64,
+    reported_conflicts: u64,
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
-    stage.rival.storm(STORM, TIMES);
+    stage.rival.start_storm(TUNNEL_NAME, CONFLICTS);
     let proxies: Api<HttpProxy> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = ObjectWatch::on(proxies.clone(), STORM);
-    let before = counted(stage);
+    let mut eye = ObjectWatch::new(proxies.clone(), TUNNEL_NAME);
+    let before = conflict_count(stage);
     let began = Instant::now();
-    let made = proxy(STORM, &stage.tunnels.shop)?;
-    proxies.create(&by_hand(), &made).await?;
-    let what =
-        format!("httpproxy/{STORM} is created; {RIVAL} writes it too, always a moment sooner");
-    teller.event(Duration::ZERO, &what);
-    eye.until(PATIENCE, "Ready", ready).await?;
+    let made = proxy(TUNNEL_NAME, &stage.tunnels.shop)?;
+    proxies.create(&user_post_params(), &made).await?;
+    let what = format!(
+        "httpproxy/{TUNNEL_NAME} is created; {RIVAL_MANAGER} writes it too, always a moment sooner"
+    );
+    teller.print_event(Duration::ZERO, &what);
+    eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
     let ready = began.elapsed();
-    let mut seen = sorted(&stage.rival.answers(), began).context("no write came through")?;
+    let mut seen =
+        summarize_answers(&stage.rival.write_answers(), began).context("no write came through")?;
     seen.ready = ready;
-    seen.counted = counted(stage) - before;
-    tell(teller, &seen);
-    teller.beside(&moments(&seen));
-    Ok(judge(&seen))
+    seen.reported_conflicts = conflict_count(stage) - before;
+    narrate_result(teller, &seen);
+    teller.print_timelines(&moments(&seen));
+    Ok(evaluate(&seen))
 }
 
-fn counted(stage: &DemoStage) -> u64 {
+fn conflict_count(stage: &DemoStage) -> u64 {
     stage
         .office
         .telemetry
         .writes
-        .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL)
+        .conflicts("HTTPProxy", "aplomb-tunnel", RIVAL_MANAGER)
 }
 
 /// What the server's answers came to; nothing, if no write landed.
-fn sorted(answers: &[Answer], began: Instant) -> Option<Seen> {
+fn summarize_answers(answers: &[Answer], began: Instant) -> Option<ConflictMeasurements> {
     let since = |answer: &Answer| answer.at.saturating_duration_since(began);
     let lost = |answer: &&Answer| answer.status == 409;
     let last = answers.iter().rposition(|answer| lost(&answer))?;
     let landed = answers[last..]
         .iter()
         .find(|it| (200..300).contains(&it.status))?;
-    Some(Seen {
+    Some(ConflictMeasurements {
         conflicts: answers.iter().filter(lost).map(since).collect(),
-        landed: since(landed),
-        ..Seen::default()
+        written: since(landed),
+        ..ConflictMeasurements::default()
     })
 }
 
-fn tell(teller: &Narrator, seen: &Seen) {
+fn narrate_result(teller: &Narrator, seen: &ConflictMeasurements) {
     if let (Some(first), Some(last)) = (seen.conflicts.first(), seen.conflicts.last()) {
-        teller.event(*first, "the first conflict");
+        teller.print_event(*first, "the first conflict");
         let many = seen.conflicts.len();
-        teller.event(
+        teller.print_event(
             *last,
-            &format!("conflict {many}, the last; lost to {RIVAL}, which was first"),
+            &format!("conflict {many}, the last; lost to {RIVAL_MANAGER}, which was first"),
         );
     }
-    teller.event(seen.landed, "a write lands");
-    teller.event(seen.ready, "Ready: proven");
-    teller.say(&format!(
-        "aplomb trace httpproxy/{STORM} has all of it, with who won."
+    teller.print_event(seen.written, "a write lands");
+    teller.print_event(seen.ready, "Ready: proven");
+    teller.print_text(&format!(
+        "aplomb trace httpproxy/{TUNNEL_NAME} has all of it, with who won."
     ));
 }
 
-fn judge(seen: &Seen) -> StoryResult {
+fn evaluate(seen: &ConflictMeasurements) -> StoryResult {
     let last = seen.conflicts.last().copied().unwrap_or_default();
-    let gap = seen.landed.saturating_sub(last);
+    let gap = seen.written.saturating_sub(last);
     let many = seen.conflicts.len();
-    let named = usize::try_from(seen.counted).is_ok_and(|counted| counted >= many);
-    let stormy = many >= usize::try_from(TIMES).unwrap_or(usize::MAX);
+    let named = usize::try_from(seen.reported_conflicts).is_ok_and(|counted| counted >= many);
+    let stormy = many >= usize::try_from(CONFLICTS).unwrap_or(usize::MAX);
     let won = match named {
-        true => format!("all won by {RIVAL}"),
-        false => format!("only {} of them known to be won by {RIVAL}", seen.counted),
+        true => format!("all won by {RIVAL_MANAGER}"),
+        false => format!(
+            "only {} of them known to be won by {RIVAL_MANAGER}",
+            seen.reported_conflicts
+        ),
     };
     let figure = format!(
-        "{many} conflicts, {won}; the next write landed {:.3} s after the last",
+        "{many} conflicts, {won}; the next write succeeded {:.3} s after the last",
         gap.as_secs_f64()
     );
     let numbers = json!({
         "conflicts": many,
-        "winner": RIVAL,
+        "winner": RIVAL_MANAGER,
         "gapSeconds": gap.as_secs_f64(),
         "readySeconds": seen.ready.as_secs_f64(),
     });
     StoryResult {
-        pass: stormy && named && gap <= PROMISE,
+        pass: stormy && named && gap <= MAX_READY_TIME,
         figure,
         numbers,
     }
 }
 
-fn moments(seen: &Seen) -> Vec<StoryMoment> {
-    let usual = BaselineQueue::default().lands(&seen.conflicts);
+fn moments(seen: &ConflictMeasurements) -> Vec<StoryMoment> {
+    let usual = BaselineQueue::default().write_after(&seen.conflicts);
     let last = seen.conflicts.last().copied().unwrap_or_default();
     let silence = usual.at.saturating_sub(last).as_secs_f64();
     let ours = format!("conflict {}", seen.conflicts.len());
-    let theirs = format!("conflict {}: silent for {silence:.0} s now", usual.failures);
+    let theirs = format!("conflict {}: now waits {silence:.0} s", usual.failures);
     vec![
         StoryMoment::both(Duration::ZERO, "created"),
         StoryMoment::ours(last, ours),
-        StoryMoment::usual(last, theirs),
-        StoryMoment::ours(seen.landed, "the write lands"),
+        StoryMoment::baseline(last, theirs),
+        StoryMoment::ours(seen.written, "the write lands"),
         StoryMoment::ours(seen.ready, "green: proven by a request"),
-        StoryMoment::usual(usual.at, "the write lands"),
+        StoryMoment::baseline(usual.at, "the write lands"),
     ]
 }
 
@@ -149,56 +154,56 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
 mod tests {
     use super::*;
 
-    fn ms(millis: u64) -> Duration {
+    fn from_millis(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
 
-    fn seen(gap: Duration) -> Seen {
-        let conflicts: Vec<_> = (0..18).map(|n| ms(40 * n)).collect();
-        Seen {
-            landed: ms(40 * 17) + gap,
-            ready: ms(40 * 17 + 500) + gap,
-            counted: 18,
+    fn sample_measurements(gap: Duration) -> ConflictMeasurements {
+        let conflicts: Vec<_> = (0..18).map(|n| from_millis(40 * n)).collect();
+        ConflictMeasurements {
+            written: from_millis(40 * 17) + gap,
+            ready: from_millis(40 * 17 + 500) + gap,
+            reported_conflicts: 18,
             conflicts,
         }
     }
 
     #[test]
     fn a_storm_that_is_over_at_once_passes() {
-        let verdict = judge(&seen(ms(30)));
+        let verdict = evaluate(&sample_measurements(from_millis(30)));
         assert!(verdict.pass, "{verdict:?}");
         assert!(verdict.figure.contains("0.030 s after"), "{verdict:?}");
     }
 
     #[test]
-    fn silence_a_small_storm_or_an_unknown_winner_fails() {
-        let silent = seen(PROMISE + ms(1));
-        let mut small = seen(ms(30));
+    fn silence_or_few_conflicts_or_an_unknown_winner_fails() {
+        let silent = sample_measurements(MAX_READY_TIME + from_millis(1));
+        let mut small = sample_measurements(from_millis(30));
         small.conflicts.truncate(17);
-        let mut unknown = seen(ms(30));
-        unknown.counted = 17;
+        let mut unknown = sample_measurements(from_millis(30));
+        unknown.reported_conflicts = 17;
         for seen in [silent, small, unknown] {
-            assert!(!judge(&seen).pass, "{seen:?}");
+            assert!(!evaluate(&seen).pass, "{seen:?}");
         }
     }
 
     #[tokio::test]
-    async fn what_landed_is_the_first_success_after_the_last_conflict() {
+    async fn the_write_is_the_first_success_after_the_last_conflict() {
         let began = Instant::now();
         let answer = |at, status| Answer {
-            at: began + ms(at),
+            at: began + from_millis(at),
             status,
         };
         let answers = [(10, 409), (20, 200), (30, 409), (45, 200), (60, 200)];
         let answers = answers.map(|(at, status)| answer(at, status));
-        let seen = sorted(&answers, began).expect("a write landed");
-        assert_eq!((seen.conflicts.len(), seen.landed), (2, ms(45)));
-        assert!(sorted(&answers[..1], began).is_none());
+        let seen = summarize_answers(&answers, began).expect("a write landed");
+        assert_eq!((seen.conflicts.len(), seen.written), (2, from_millis(45)));
+        assert!(summarize_answers(&answers[..1], began).is_none());
     }
 
     #[test]
-    fn the_usual_way_is_silent_for_longer_on_the_same_conflicts() {
-        let seen = seen(ms(30));
+    fn the_baseline_is_silent_for_longer_on_the_same_conflicts() {
+        let seen = sample_measurements(from_millis(30));
         let last = moments(&seen).last().expect("there are some").at;
         assert!(last > Duration::from_secs(60), "{last:?}");
     }

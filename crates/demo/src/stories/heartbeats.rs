@@ -1,12 +1,12 @@
-//! A thousand heartbeats of nodes arrive. Nothing in them is anything that an operator reads: what counts
-//! is that none of them becomes a run or a call to the provider.
+//! A thousand node heartbeats arrive, and none of them changes a field that an operator reads. The
+//! measure is that none leads to a reconcile or a call to the provider.
 
 use std::time::Duration;
 
 use anyhow::Result;
 use aplomb::telemetry::EventResult;
 use aplomb_api::egress::StableEgress;
-use aplomb_apiserver::hetzner::Entry;
+use aplomb_fake_services::hetzner::Entry;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
@@ -15,35 +15,35 @@ use serde_json::json;
 use tokio::time::{Instant, interval};
 
 use super::node_death;
-use crate::stage::{DemoStage, EGRESS, OTHERS};
-use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::usual::BaselinePoller;
-use crate::watch::ObjectWatch;
+use crate::baseline::BaselinePoller;
+use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::object_watch::ObjectWatch;
+use crate::stage::{DemoStage, EGRESS, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "heartbeats",
     title: "noise costs nothing",
-    elsewhere: "every heartbeat of every node ran the controller, and every run asked the provider, until \
-                the hour's calls were gone and the address could not be moved when it had to be.",
+    elsewhere: "every heartbeat of every node ran a reconcile, and every reconcile called \
+                the provider. When the address had to move, no calls were left.",
 };
 
 const WORKERS: u32 = 200;
 const BEATS: u32 = 5;
-const ALL: u64 = 1_000;
-/// How many kubelets talk at once.
-const AT_ONCE: usize = 16;
-const PATIENCE: Duration = Duration::from_secs(20);
-/// How often counters are looked at, which have no watch.
-const LOOK: Duration = Duration::from_millis(50);
-/// How often the operator asks the provider although nothing changed.
+const HEARTBEATS: u64 = 1_000;
+/// How many kubelets write at the same time.
+const CONCURRENCY: usize = 16;
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Polling interval for counters, which have no watch.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often the operator reads from the provider without a change.
 const RESYNC: Duration = Duration::from_secs(30);
 
-/// What was seen while the heartbeats came.
+/// What was observed during the heartbeats.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct HeartbeatMeasurements {
     sent: u64,
-    took: Duration,
-    /// Events of nodes that the operator dropped, and that it let through.
+    elapsed: Duration,
+    /// Node events that the operator dropped, and those that it passed on.
     dropped: u64,
     passed: u64,
     /// Calls at the provider.
@@ -52,81 +52,81 @@ struct Seen {
 
 /// The counters.
 #[derive(Clone, Copy)]
-struct Count {
+struct HeartbeatCounters {
     dropped: u64,
     passed: u64,
     calls: usize,
 }
 
-impl Count {
-    /// How many events of nodes there were.
-    fn seen(self) -> u64 {
+impl HeartbeatCounters {
+    /// The number of node events.
+    fn events_seen(self) -> u64 {
         self.dropped + self.passed
     }
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
-    // What its own beginning cost shall not be counted.
+    // Calls of the operator's own start are not counted.
     let egress: Api<StableEgress> = Api::all(stage.client.clone());
-    ObjectWatch::on(egress, EGRESS)
-        .until(PATIENCE, "Ready", node_death::is_ready)
+    ObjectWatch::new(egress, EGRESS)
+        .wait_until(TIMEOUT, "Ready", node_death::is_ready)
         .await?;
     let began = Instant::now();
     let nodes: Api<Node> = Api::all(stage.client.clone());
-    setup(&nodes).await?;
-    teller.event(began.elapsed(), &format!("{WORKERS} nodes have registered"));
-    let before = settled(stage, 0).await;
+    create_workers(&nodes).await?;
+    teller.print_event(began.elapsed(), &format!("{WORKERS} nodes have registered"));
+    let before = wait_settled(stage, 0).await;
     let beats = Instant::now();
     for beat in 1..=BEATS {
-        let each = stream::iter(1..=WORKERS).map(|worker| heartbeat(&nodes, worker, beat));
-        each.buffer_unordered(AT_ONCE)
+        let each = stream::iter(1..=WORKERS).map(|worker| send_heartbeat(&nodes, worker, beat));
+        each.buffer_unordered(CONCURRENCY)
             .try_collect::<Vec<()>>()
             .await?;
     }
     let took = beats.elapsed();
-    teller.event(
+    teller.print_event(
         began.elapsed(),
-        &format!("{ALL} heartbeats, in {:.1} s", took.as_secs_f64()),
+        &format!("{HEARTBEATS} heartbeats, in {:.1} s", took.as_secs_f64()),
     );
-    let after = settled(stage, before.seen() + ALL).await;
-    let seen = Seen {
+    let after = wait_settled(stage, before.events_seen() + HEARTBEATS).await;
+    let seen = HeartbeatMeasurements {
         sent: u64::from(WORKERS * BEATS),
-        took: beats.elapsed(),
+        elapsed: beats.elapsed(),
         dropped: after.dropped - before.dropped,
         passed: after.passed - before.passed,
         calls: after.calls - before.calls,
     };
     let what = format!(
-        "the egress operator dropped {} events of nodes and let {} through",
+        "the egress operator dropped {} node events and passed {} on",
         seen.dropped, seen.passed
     );
-    teller.event(began.elapsed(), &what);
-    teller.beside(&moments(&seen));
-    Ok(judge(&seen))
+    teller.print_event(began.elapsed(), &what);
+    teller.print_timelines(&moments(&seen));
+    Ok(evaluate(&seen))
 }
 
-/// Workers, as a kubelet registers them.
-async fn setup(nodes: &Api<Node>) -> Result<()> {
+/// Registers nodes, as kubelets do.
+async fn create_workers(nodes: &Api<Node>) -> Result<()> {
     let each = stream::iter(1..=WORKERS).map(|worker| async move {
         let node = json!({
-            "metadata": { "name": name(worker) },
-            "status": { "conditions": [ready(0)] },
+            "metadata": { "name": worker_name(worker) },
+            "status": { "conditions": [ready_status(0)] },
         });
         let node = serde_json::from_value(node)?;
         nodes.create(&PostParams::default(), &node).await?;
         anyhow::Ok(())
     });
-    each.buffer_unordered(AT_ONCE)
+    each.buffer_unordered(CONCURRENCY)
         .try_collect::<Vec<()>>()
         .await?;
     Ok(())
 }
 
-fn name(worker: u32) -> String {
+fn worker_name(worker: u32) -> String {
     format!("worker-{worker:03}")
 }
 
-fn ready(beat: u32) -> serde_json::Value {
+fn ready_status(beat: u32) -> serde_json::Value {
     json!({
         "type": "Ready",
         "status": "True",
@@ -137,22 +137,24 @@ fn ready(beat: u32) -> serde_json::Value {
     })
 }
 
-async fn heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
-    let status = json!({ "status": { "conditions": [ready(beat)] } });
+async fn send_heartbeat(nodes: &Api<Node>, worker: u32, beat: u32) -> Result<()> {
+    let status = json!({ "status": { "conditions": [ready_status(beat)] } });
     let (params, patch) = (PatchParams::default(), Patch::Merge(status));
-    nodes.patch_status(&name(worker), &params, &patch).await?;
+    nodes
+        .patch_status(&worker_name(worker), &params, &patch)
+        .await?;
     Ok(())
 }
 
-/// The counters once so many events were seen and no more come, or as they are when patience ends.
-async fn settled(stage: &DemoStage, least: u64) -> Count {
-    let deadline = Instant::now() + PATIENCE;
-    let mut looks = interval(LOOK);
-    let mut last = count(stage);
+/// The counters once `least` events were seen and no more arrive, or when the time limit passes.
+async fn wait_settled(stage: &DemoStage, least: u64) -> HeartbeatCounters {
+    let deadline = Instant::now() + TIMEOUT;
+    let mut looks = interval(POLL_INTERVAL);
+    let mut last = read_counters(stage);
     let mut still = 0;
     while still < 4 && looks.tick().await < deadline {
-        let now = count(stage);
-        still = match now.seen() >= least && now.seen() == last.seen() {
+        let now = read_counters(stage);
+        still = match now.events_seen() >= least && now.events_seen() == last.events_seen() {
             true => still + 1,
             false => 0,
         };
@@ -161,9 +163,9 @@ async fn settled(stage: &DemoStage, least: u64) -> Count {
     last
 }
 
-fn count(stage: &DemoStage) -> Count {
-    let ours = |entry: &&Entry| entry.client != OTHERS;
-    Count {
+fn read_counters(stage: &DemoStage) -> HeartbeatCounters {
+    let ours = |entry: &&Entry| entry.client != OTHER_CLIENTS;
+    HeartbeatCounters {
         dropped: stage
             .office
             .telemetry
@@ -178,17 +180,18 @@ fn count(stage: &DemoStage) -> Count {
     }
 }
 
-/// What is asked in this time although nothing happens.
-fn routine(time: Duration) -> usize {
+/// The provider calls that resync makes in this time.
+fn routine_calls(time: Duration) -> usize {
     usize::try_from(time.as_secs() / RESYNC.as_secs()).unwrap_or(usize::MAX - 1) + 1
 }
 
-fn judge(seen: &Seen) -> StoryResult {
-    let routine = routine(seen.took);
+fn evaluate(seen: &HeartbeatMeasurements) -> StoryResult {
+    let routine = routine_calls(seen.elapsed);
     let caused = seen.calls.saturating_sub(routine);
-    let pass = seen.sent >= ALL && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
+    let pass =
+        seen.sent >= HEARTBEATS && seen.dropped >= seen.sent && seen.passed == 0 && caused == 0;
     let figure = format!(
-        "{} heartbeats: {} runs and {caused} calls to the provider (its resync made {})",
+        "{} heartbeats: {} reconciles and {caused} provider calls (resync made {})",
         seen.sent,
         seen.passed,
         seen.calls - caused
@@ -207,18 +210,18 @@ fn judge(seen: &Seen) -> StoryResult {
     }
 }
 
-fn moments(seen: &Seen) -> Vec<StoryMoment> {
-    let caused = seen.calls.saturating_sub(routine(seen.took));
-    let ours = format!("{} runs, {caused} calls", seen.passed);
-    let usual = format!("{0} runs, {0} calls", seen.sent);
+fn moments(seen: &HeartbeatMeasurements) -> Vec<StoryMoment> {
+    let caused = seen.calls.saturating_sub(routine_calls(seen.elapsed));
+    let ours = format!("{} reconciles, {caused} calls", seen.passed);
+    let usual = format!("{0} reconciles, {0} calls", seen.sent);
     let mut all = vec![
-        StoryMoment::both(Duration::ZERO, "the first heartbeat"),
-        StoryMoment::ours(seen.took, ours),
-        StoryMoment::usual(seen.took, usual),
+        StoryMoment::both(Duration::ZERO, "first heartbeat"),
+        StoryMoment::ours(seen.elapsed, ours),
+        StoryMoment::baseline(seen.elapsed, usual),
     ];
-    if let Some(empty) = BaselinePoller::default().empty_after(WORKERS) {
-        let what = "at the rate of these nodes no call is left: the provider refuses everything";
-        all.push(StoryMoment::usual(empty, what));
+    if let Some(empty) = BaselinePoller::default().bucket_lifetime(WORKERS) {
+        let what = "with this many nodes no calls are left: the provider rejects everything";
+        all.push(StoryMoment::baseline(empty, what));
     }
     all
 }
@@ -227,10 +230,10 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
-        Seen {
+    fn sample_measurements() -> HeartbeatMeasurements {
+        HeartbeatMeasurements {
             sent: 1_000,
-            took: Duration::from_secs(5),
+            elapsed: Duration::from_secs(5),
             dropped: 2_000,
             passed: 0,
             calls: 1,
@@ -239,21 +242,24 @@ mod tests {
 
     #[test]
     fn heartbeats_that_lead_to_nothing_pass() {
-        let verdict = judge(&seen());
+        let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
-        assert!(verdict.figure.contains("0 runs and 0 calls"), "{verdict:?}");
+        assert!(
+            verdict.figure.contains("0 reconciles and 0 provider calls"),
+            "{verdict:?}"
+        );
     }
 
     #[test]
-    fn a_run_a_call_or_a_heartbeat_that_was_not_seen_fails() {
-        let mut run = seen();
+    fn a_run_or_a_call_or_a_missed_heartbeat_fails() {
+        let mut run = sample_measurements();
         run.passed = 1;
-        let mut call = seen();
+        let mut call = sample_measurements();
         call.calls = 3;
-        let mut unseen = seen();
+        let mut unseen = sample_measurements();
         unseen.dropped = 999;
         for seen in [run, call, unseen] {
-            assert!(!judge(&seen).pass, "{seen:?}");
+            assert!(!evaluate(&seen).pass, "{seen:?}");
         }
     }
 }

@@ -1,135 +1,137 @@
 //! The node with the floating IP dies while other clients of the same account leave almost no calls.
-//! What counts is how soon the address is elsewhere, and that no call of ours was in the way of the move.
+//! The measure is how soon the address moves, and that no read of ours delayed the move.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use aplomb_api::egress::StableEgress;
-use aplomb_apiserver::hetzner::{Entry, Noise};
+use aplomb_fake_services::hetzner::{Entry, Noise};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{DemoStage, EGRESS, FLOATING_IP, NODES, OTHERS};
-use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::usual::{BaselinePoller, BaselineQueue, BaselineWrite};
-use crate::watch::{ObjectWatch, holds};
+use crate::baseline::{BaselinePoller, BaselineQueue, BaselineWrite};
+use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::object_watch::{ObjectWatch, is_true};
+use crate::stage::{DemoStage, EGRESS, FLOATING_IP, NODES, OTHER_CLIENTS};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "node-death",
     title: "a reserve for the move that matters",
-    elsewhere: "a dead gateway was noticed at the next look, 30 s apart, and given 90 s to come back. Then \
-                the move was refused, because every other reader had spent the calls.",
+    elsewhere: "a dead gateway was noticed at the next check, 30 s apart, and given 90 s to \
+                come back. Then the move was rejected, because other readers had used all calls.",
 };
 
-/// What the others leave in the bucket, at most.
-const LEFT: u64 = 5;
+/// How many calls the other clients leave, at most.
+const REMAINING_CALLS: u64 = 5;
 /// The promise.
-const PROMISE: Duration = Duration::from_secs(30);
-const PATIENCE: Duration = Duration::from_secs(60);
-/// In this time the bucket gains a call: a read of ours before a refused Assign took it from it.
-const REFILL: Duration = Duration::from_secs(1);
+const MAX_MOVE_TIME: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The bucket gains one call in this time: a read of ours just before a rejected Assign took that call.
+const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct NodeDeathMeasurements {
     from: String,
     to: String,
-    /// From the death until the address was on the other node, and the operator said so.
+    /// From the death until the operator reports the address on the other node.
     moved: Duration,
     /// Whether the provider agrees.
-    held: bool,
+    assigned: bool,
     /// The calls since the death.
     calls: Vec<Call>,
-    /// How many nodes there are, whose heartbeats others would pay for.
+    /// The number of nodes, which sets the heartbeat rate of the usual way.
     nodes: u32,
-    /// From when the StableEgress was first looked at until the death.
+    /// From the start of the operator until the death.
     age: Duration,
 }
 
-/// A call at the provider, since the death.
+/// A provider call, with the time since the death.
 #[derive(Clone, Debug, PartialEq)]
 struct Call {
     at: Duration,
     ours: bool,
     assign: bool,
     refused: bool,
-    /// What was left in the bucket afterwards.
+    /// Calls left in the bucket afterwards.
     remaining: u64,
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     let all: Api<StableEgress> = Api::all(stage.client.clone());
-    let mut eye = ObjectWatch::on(all, EGRESS);
-    let settled = eye.until(PATIENCE, "Ready", is_ready).await?;
-    let from = active(&settled).context("it has a gateway")?;
-    scarcity(stage)?;
+    let mut eye = ObjectWatch::new(all, EGRESS);
+    let settled = eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
+    let from = active_node(&settled).context("the StableEgress has no gateway")?;
+    exhaust_budget(stage)?;
     let began = Instant::now();
-    let what = format!("192.0.2.10 is on {from}; others hold the account at {LEFT} calls or less");
-    teller.event(Duration::ZERO, &what);
+    let what =
+        format!("192.0.2.10 is on {from}; other clients leave at most {REMAINING_CALLS} calls");
+    teller.print_event(Duration::ZERO, &what);
     let first = stage.hetzner.requests().len();
-    let age = stage.began.elapsed();
+    let age = stage.started.elapsed();
     let (died, death) = (Instant::now(), stage.clock.now());
-    stage.nodes.kill(&from);
-    teller.event(
+    stage.nodes.stop_node(&from);
+    teller.print_event(
         began.elapsed(),
-        &format!("{from} dies: it answers no probe any more"),
+        &format!("{from} dies: it stops answering probes"),
     );
-    let elsewhere = |it: &StableEgress| is_ready(it) && active(it).is_some_and(|node| node != from);
-    let moved = eye.until(PATIENCE, "moved", elsewhere).await?;
+    let elsewhere =
+        |it: &StableEgress| is_ready(it) && active_node(it).is_some_and(|node| node != from);
+    let moved = eye.wait_until(TIMEOUT, "moved", elsewhere).await?;
     let took = died.elapsed();
-    let to = active(&moved).unwrap_or_default();
-    teller.event(
+    let to = active_node(&moved).unwrap_or_default();
+    teller.print_event(
         began.elapsed(),
-        &format!("192.0.2.10 is on {to}, and its label with it"),
+        &format!("192.0.2.10 and its label are on {to}"),
     );
-    stage.hetzner.stop_noise(Some(OTHERS));
+    stage.hetzner.stop_noise(Some(OTHER_CLIENTS));
     let nodes = Api::<Node>::all(stage.client.clone());
     let nodes = nodes.list_metadata(&ListParams::default()).await?;
-    let seen = Seen {
-        held: holder(stage).as_deref() == Some(to.as_str()),
-        calls: calls(&stage.hetzner.requests()[first..], death),
+    let seen = NodeDeathMeasurements {
+        assigned: assigned_node(stage).as_deref() == Some(to.as_str()),
+        calls: read_calls(&stage.hetzner.requests()[first..], death),
         nodes: u32::try_from(nodes.items.len())?,
         moved: took,
         from,
         to,
         age,
     };
-    teller.beside(&moments(&seen));
-    Ok(judge(&seen))
+    teller.print_timelines(&moments(&seen));
+    Ok(evaluate(&seen))
 }
 
 pub(super) fn is_ready(egress: &StableEgress) -> bool {
     let status = egress.status.as_ref();
-    status.is_some_and(|status| holds(&status.conditions, "Ready"))
+    status.is_some_and(|status| is_true(&status.conditions, "Ready"))
 }
 
-fn active(egress: &StableEgress) -> Option<String> {
+fn active_node(egress: &StableEgress) -> Option<String> {
     egress.status.as_ref()?.active_node.clone()
 }
 
-/// Others leave almost nothing from now on.
-fn scarcity(stage: &DemoStage) -> Result<()> {
-    let bucket = json!({ "buckets": [{ "name": "default", "remaining": LEFT }] });
+/// From now on the other clients leave almost no calls.
+fn exhaust_budget(stage: &DemoStage) -> Result<()> {
+    let bucket = json!({ "buckets": [{ "name": "default", "remaining": REMAINING_CALLS }] });
     let change = serde_json::from_value(bucket)?;
     stage.hetzner.change(change).map_err(|why| anyhow!(why))?;
-    let noise = Noise::hold_at(OTHERS, LEFT);
+    let noise = Noise::hold_at(OTHER_CLIENTS, REMAINING_CALLS);
     stage.hetzner.noise(noise).map_err(|why| anyhow!(why))
 }
 
-/// The node whose server the provider has the address on.
-fn holder(stage: &DemoStage) -> Option<String> {
+/// The node that has the address, according to the provider.
+fn assigned_node(stage: &DemoStage) -> Option<String> {
     let server = stage.hetzner.holder(FLOATING_IP)?;
     let node = NODES.iter().find(|(_, id)| *id == server)?;
     Some(node.0.to_owned())
 }
 
-fn calls(entries: &[Entry], death: jiff::Timestamp) -> Vec<Call> {
+fn read_calls(entries: &[Entry], death: jiff::Timestamp) -> Vec<Call> {
     let call = |entry: &Entry| Call {
         at: Duration::try_from(entry.time.duration_since(death)).unwrap_or_default(),
-        ours: entry.client != OTHERS,
+        ours: entry.client != OTHER_CLIENTS,
         assign: entry.path.ends_with("/actions/assign"),
         refused: entry.status == Some(429),
         remaining: entry.remaining,
@@ -137,25 +139,25 @@ fn calls(entries: &[Entry], death: jiff::Timestamp) -> Vec<Call> {
     entries.iter().map(call).collect()
 }
 
-/// Refusals of the move that a read of our own had taken the call from.
-fn own_fault(calls: &[Call]) -> usize {
+/// Rejections of the move that are due to a read of ours.
+fn self_caused_refusals(calls: &[Call]) -> usize {
     let refused = calls.iter().filter(|it| it.ours && it.assign && it.refused);
     let taken = |assign: &&Call| {
         calls.iter().any(|it| {
-            let before = it.at <= assign.at && it.at + REFILL > assign.at;
+            let before = it.at <= assign.at && it.at + REFILL_INTERVAL > assign.at;
             it.ours && !it.assign && !it.refused && before
         })
     };
     refused.filter(taken).count()
 }
 
-fn judge(seen: &Seen) -> StoryResult {
+fn evaluate(seen: &NodeDeathMeasurements) -> StoryResult {
     let assigns = seen.calls.iter().filter(|it| it.ours && it.assign);
     let (refused, taken): (Vec<_>, Vec<_>) = assigns.partition(|it| it.refused);
-    let own = own_fault(&seen.calls);
-    let pass = seen.held && own == 0 && taken.len() == 1 && seen.moved < PROMISE;
+    let own = self_caused_refusals(&seen.calls);
+    let pass = seen.assigned && own == 0 && taken.len() == 1 && seen.moved < MAX_MOVE_TIME;
     let figure = format!(
-        "moved in {:.1} s; the move was refused {} times, {own} of them for reads of our own",
+        "moved in {:.1} s; rejected {} times, {own} of them due to our own reads",
         seen.moved.as_secs_f64(),
         refused.len()
     );
@@ -174,17 +176,20 @@ fn judge(seen: &Seen) -> StoryResult {
     }
 }
 
-/// When the usual way wants to move the address, and when it can, with the others as they were here.
-fn usual(seen: &Seen) -> (Duration, BaselineWrite) {
+/// When the usual way starts the move, and when it succeeds, with the other clients as they were here.
+fn baseline_move(seen: &NodeDeathMeasurements) -> (Duration, BaselineWrite) {
     let watchman = BaselinePoller::default();
-    let wants = watchman.wants(seen.age).saturating_sub(seen.age);
-    let others = open(&seen.calls, watchman.refill_per_second);
-    let refusals = watchman.refusals(seen.nodes, others);
-    (wants, BaselineQueue::default().after(wants, refusals))
+    let wants = watchman.failover_time(seen.age).saturating_sub(seen.age);
+    let others = open_share(&seen.calls, watchman.refill_per_second);
+    let refusals = watchman.refusal_count(seen.nodes, others);
+    (
+        wants,
+        BaselineQueue::default().attempt_after(wants, refusals),
+    )
 }
 
-/// The share of the time between the calls that were seen in which the bucket had one left.
-fn open(calls: &[Call], refill_per_second: f64) -> f64 {
+/// The share of the time between two observed calls in which the bucket had one left.
+fn open_share(calls: &[Call], refill_per_second: f64) -> f64 {
     let (mut open, mut all) = (0.0, 0.0);
     for pair in calls.windows(2) {
         let gap = pair[1].at.saturating_sub(pair[0].at).as_secs_f64();
@@ -199,8 +204,8 @@ fn open(calls: &[Call], refill_per_second: f64) -> f64 {
     if all > 0.0 { open / all } else { 0.0 }
 }
 
-fn moments(seen: &Seen) -> Vec<StoryMoment> {
-    let (wants, landed) = usual(seen);
+fn moments(seen: &NodeDeathMeasurements) -> Vec<StoryMoment> {
+    let (wants, landed) = baseline_move(seen);
     let mut all = vec![StoryMoment::both(Duration::ZERO, "the gateway dies")];
     let assigned = seen
         .calls
@@ -211,12 +216,15 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
         seen.moved,
         format!("the address is on {}", seen.to),
     ));
-    all.push(StoryMoment::usual(wants, "noticed, and its grace is over"));
+    all.push(StoryMoment::baseline(
+        wants,
+        "noticed, and its grace period is over",
+    ));
     let what = match landed.failures {
         0 => "the move is accepted".to_owned(),
-        many => format!("the move is accepted, after {many} refusals"),
+        many => format!("the move is accepted, after {many} rejections"),
     };
-    all.push(StoryMoment::usual(landed.at, what));
+    all.push(StoryMoment::baseline(landed.at, what));
     all
 }
 
@@ -224,7 +232,7 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
 mod tests {
     use super::*;
 
-    fn call(at: u64, ours: bool, assign: bool, refused: bool) -> Call {
+    fn sample_call(at: u64, ours: bool, assign: bool, refused: bool) -> Call {
         Call {
             at: Duration::from_millis(at),
             ours,
@@ -234,16 +242,16 @@ mod tests {
         }
     }
 
-    fn seen() -> Seen {
-        Seen {
+    fn sample_measurements() -> NodeDeathMeasurements {
+        NodeDeathMeasurements {
             from: "gateway-a".to_owned(),
             to: "gateway-b".to_owned(),
             moved: Duration::from_secs(9),
-            held: true,
+            assigned: true,
             calls: vec![
-                call(4_000, false, false, false),
-                call(6_000, true, true, true),
-                call(7_000, true, true, false),
+                sample_call(4_000, false, false, false),
+                sample_call(6_000, true, true, true),
+                sample_call(7_000, true, true, false),
             ],
             nodes: 2,
             age: Duration::from_secs(40),
@@ -252,32 +260,32 @@ mod tests {
 
     #[test]
     fn a_prompt_move_passes_even_if_others_delayed_it() {
-        let verdict = judge(&seen());
+        let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
         assert!(
-            verdict.figure.contains("refused 1 times, 0 of them"),
+            verdict.figure.contains("rejected 1 times, 0 of them"),
             "{verdict:?}"
         );
     }
 
     #[test]
-    fn an_own_read_in_the_way_a_late_or_an_unreal_move_fails() {
-        let mut own = seen();
-        own.calls.insert(1, call(5_500, true, false, false));
-        let mut late = seen();
-        late.moved = PROMISE;
-        let mut unreal = seen();
-        unreal.held = false;
+    fn a_self_caused_refusal_or_a_late_or_unreal_move_fails() {
+        let mut own = sample_measurements();
+        own.calls.insert(1, sample_call(5_500, true, false, false));
+        let mut late = sample_measurements();
+        late.moved = MAX_MOVE_TIME;
+        let mut unreal = sample_measurements();
+        unreal.assigned = false;
         for seen in [own, late, unreal] {
-            assert!(!judge(&seen).pass, "{seen:?}");
+            assert!(!evaluate(&seen).pass, "{seen:?}");
         }
     }
 
     #[test]
-    fn the_usual_way_looks_waits_and_is_refused() {
-        let mut large = seen();
+    fn the_baseline_polls_and_waits_and_is_refused() {
+        let mut large = sample_measurements();
         large.nodes = 202;
-        let (wants, landed) = usual(&large);
+        let (wants, landed) = baseline_move(&large);
         assert_eq!(wants, Duration::from_secs(110));
         assert!(landed.at > wants && landed.failures > 5, "{landed:?}");
     }
@@ -285,15 +293,15 @@ mod tests {
     #[test]
     fn a_bucket_is_open_while_a_call_is_left() {
         let mut calls = [
-            call(0, false, false, false),
-            call(4_000, false, false, false),
+            sample_call(0, false, false, false),
+            sample_call(4_000, false, false, false),
         ];
         assert!(
-            (open(&calls, 1.0) - 0.75).abs() < 1e-9,
-            "it gains one after a second"
+            (open_share(&calls, 1.0) - 0.75).abs() < 1e-9,
+            "the bucket gains one call per second"
         );
         calls[0].remaining = 2;
-        assert!((open(&calls, 1.0) - 1.0).abs() < 1e-9);
-        assert!(open(&[], 1.0).abs() < 1e-9);
+        assert!((open_share(&calls, 1.0) - 1.0).abs() < 1e-9);
+        assert!(open_share(&[], 1.0).abs() < 1e-9);
     }
 }

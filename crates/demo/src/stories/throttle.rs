@@ -1,125 +1,125 @@
-//! A server answers everything with 429 for half a minute, just when an object has to be made there.
-//! What counts is how often it is asked in that time, and how often a status is written.
+//! A server answers everything with 429 for half a minute, just when an object needs something from it.
+//! The measure is the number of requests in that time, and the number of status writes.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use aplomb::telemetry::WriteResult;
 use aplomb_api::coder::CoderProvisioner;
-use aplomb_apiserver::coderd::Entry;
+use aplomb_fake_services::coderd::Entry;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use crate::stage::{DemoStage, NAMESPACE, by_hand};
-use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::usual::BaselineLoop;
-use crate::watch::{ObjectWatch, condition, holds};
+use crate::baseline::BaselineLoop;
+use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::object_watch::{ObjectWatch, find_condition, is_true};
+use crate::stage::{DemoStage, NAMESPACE, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "throttle",
-    title: "a refusal is an order to wait",
-    elsewhere: "an operator wrote its failure into the status of its own object, was woken by that write \
-                and asked again, thousands of times in half a minute.",
+    title: "429 means wait",
+    elsewhere: "an operator wrote its failure into the status of its own object, was triggered by that \
+                write and retried, thousands of times in half a minute.",
 };
 
 const PROVISIONER: &str = "on-prem";
-/// How long everything is refused, and how long the server asks to be left alone each time.
-const REFUSES: Duration = Duration::from_secs(30);
+/// How long everything is rejected, and the `Retry-After` of each rejection.
+const THROTTLE_TIME: Duration = Duration::from_secs(30);
 const RETRY_AFTER: &str = "8";
 /// The promise.
-const ATTEMPTS: usize = 5;
-const STATUS_WRITES: u64 = 1;
-const PATIENCE: Duration = Duration::from_secs(60);
-/// How often the way of a write to its watch is measured.
+const MAX_ATTEMPTS: usize = 5;
+const MAX_STATUS_WRITES: u64 = 1;
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the time from a write to its watch event is measured.
 const SAMPLES: u32 = 5;
 
-/// What was seen.
+/// What was observed.
 #[derive(Clone, Debug, Default)]
-struct Seen {
-    /// The refused requests, since the object was made.
+struct ThrottleMeasurements {
+    /// The rejected requests, since the object was created.
     attempts: Vec<Duration>,
-    /// Status writes while the server refused.
+    /// Status writes while the server rejected requests.
     writes: u64,
-    /// What the object said meanwhile.
-    said: String,
-    /// When the server took requests again, and when the object was Ready.
+    /// The condition of the object in that time.
+    message: String,
+    /// When the server accepted requests again, and when the object was Ready.
     lifted: Duration,
     ready: Duration,
-    /// How long a write takes here until its watch shows it.
-    echo: Duration,
+    /// The time from a write to its watch event.
+    watch_latency: Duration,
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
-    let mut seen = Seen {
-        echo: echo(stage).await?,
-        ..Seen::default()
+    let mut seen = ThrottleMeasurements {
+        watch_latency: measure_watch_latency(stage).await?,
+        ..ThrottleMeasurements::default()
     };
     let all: Api<CoderProvisioner> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = ObjectWatch::on(all.clone(), PROVISIONER);
+    let mut eye = ObjectWatch::new(all.clone(), PROVISIONER);
     let (began, first, writes) = (
         Instant::now(),
         stage.coderd.requests().len(),
-        written(stage),
+        status_writes(stage),
     );
-    refuse(stage)?;
-    all.create(&by_hand(), &provisioner()?).await?;
-    teller.event(
+    start_throttling(stage)?;
+    all.create(&user_post_params(), &provisioner()?).await?;
+    teller.print_event(
         Duration::ZERO,
         "coderd answers everything with 429 for 30 s from now",
     );
-    teller.event(
+    teller.print_event(
         began.elapsed(),
-        "coderprovisioner/on-prem is created, and needs a key from there",
+        "coderprovisioner/on-prem is created, and needs a key from coderd",
     );
     let limited = eye
-        .until(PATIENCE, "RateLimited", |it| said(it).is_some())
+        .wait_until(TIMEOUT, "RateLimited", |it| throttle_message(it).is_some())
         .await?;
-    seen.said = said(&limited).unwrap_or_default();
-    let what = format!("its status says so once: {}", seen.said);
-    teller.event(began.elapsed(), &what);
-    sleep_until(began + REFUSES).await;
+    seen.message = throttle_message(&limited).unwrap_or_default();
+    let what = format!("its status shows it once: {}", seen.message);
+    teller.print_event(began.elapsed(), &what);
+    sleep_until(began + THROTTLE_TIME).await;
     seen.lifted = began.elapsed();
-    seen.writes = written(stage) - writes;
+    seen.writes = status_writes(stage) - writes;
     let asked = stage.coderd.requests();
-    seen.attempts = refused(&asked[first..]);
+    seen.attempts = refused_times(&asked[first..]);
     let what = format!(
-        "coderd was asked {} times; it takes requests again",
+        "coderd received {} requests; it accepts them again",
         seen.attempts.len()
     );
-    teller.event(seen.lifted, &what);
-    eye.until(PATIENCE, "Ready", |it| {
+    teller.print_event(seen.lifted, &what);
+    eye.wait_until(TIMEOUT, "Ready", |it| {
         let status = it.status.as_ref();
-        status.is_some_and(|status| holds(&status.conditions, "Ready"))
+        status.is_some_and(|status| is_true(&status.conditions, "Ready"))
     })
     .await?;
     seen.ready = began.elapsed();
-    teller.event(
+    teller.print_event(
         seen.ready,
-        "Ready: the key is made, and its daemon has connected",
+        "Ready: the key is created, and its daemon is connected",
     );
-    teller.beside(&moments(&seen));
-    Ok(judge(&seen))
+    teller.print_timelines(&moments(&seen));
+    Ok(evaluate(&seen))
 }
 
-/// What it says of the limit, if anything.
-fn said(provisioner: &CoderProvisioner) -> Option<String> {
+/// The condition that reports the rate limit, if there is one.
+fn throttle_message(provisioner: &CoderProvisioner) -> Option<String> {
     let status = provisioner.status.as_ref()?;
-    let key = condition(&status.conditions, "ProvisionerKeyReady")?;
+    let key = find_condition(&status.conditions, "ProvisionerKeyReady")?;
     (key.reason == "RateLimited")
         .then(|| format!("ProvisionerKeyReady {}, RateLimited", key.status))
 }
 
-/// From now on, for half a minute.
-fn refuse(stage: &DemoStage) -> Result<()> {
+/// Rejects everything for half a minute from now.
+fn start_throttling(stage: &DemoStage) -> Result<()> {
     let fault = json!({
         "path": "/api/v2/",
         "status": 429,
         "bare": true,
         "headers": { "retry-after": RETRY_AFTER },
-        "lasts": format!("{}s", REFUSES.as_secs()),
+        "lasts": format!("{}s", THROTTLE_TIME.as_secs()),
     });
     stage.coderd.fault(serde_json::from_value(fault)?);
     Ok(())
@@ -140,15 +140,15 @@ fn provisioner() -> Result<CoderProvisioner> {
     }))?)
 }
 
-fn written(stage: &DemoStage) -> u64 {
+fn status_writes(stage: &DemoStage) -> u64 {
     let telemetry = &stage.office.telemetry;
     telemetry
         .writes
         .writes("CoderProvisioner", "status", WriteResult::Written)
 }
 
-/// The refused ones, since the first.
-fn refused(asked: &[Entry]) -> Vec<Duration> {
+/// The rejected requests, since the first.
+fn refused_times(asked: &[Entry]) -> Vec<Duration> {
     let refused = asked.iter().filter(|it| it.status == Some(429));
     let times: Vec<_> = refused.map(|it| it.time).collect();
     let since = |time: &jiff::Timestamp| {
@@ -158,8 +158,8 @@ fn refused(asked: &[Entry]) -> Vec<Duration> {
     times.iter().map(since).collect()
 }
 
-/// How long a write takes until its watch shows it: the median of a few.
-async fn echo(stage: &DemoStage) -> Result<Duration> {
+/// The time from a write to its watch event: the median of a few.
+async fn measure_watch_latency(stage: &DemoStage) -> Result<Duration> {
     let maps: Api<ConfigMap> = Api::namespaced(stage.client.clone(), NAMESPACE);
     let map = ConfigMap {
         metadata: ObjectMeta {
@@ -169,7 +169,7 @@ async fn echo(stage: &DemoStage) -> Result<Duration> {
         ..ConfigMap::default()
     };
     maps.create(&PostParams::default(), &map).await?;
-    let mut eye = ObjectWatch::on(maps.clone(), "echo");
+    let mut eye = ObjectWatch::new(maps.clone(), "echo");
     let mut times = Vec::new();
     for turn in 0..SAMPLES {
         let turn = turn.to_string();
@@ -179,23 +179,23 @@ async fn echo(stage: &DemoStage) -> Result<Duration> {
             .await?;
         let shows =
             |map: &ConfigMap| map.data.as_ref().and_then(|it| it.get("turn")) == Some(&turn);
-        eye.until(PATIENCE, "shown", shows).await?;
+        eye.wait_until(TIMEOUT, "shown", shows).await?;
         times.push(began.elapsed());
     }
     times.sort_unstable();
     maps.delete("echo", &kube::api::DeleteParams::default())
         .await?;
     let median = times[times.len() / 2];
-    ensure!(!median.is_zero(), "no write takes no time");
+    ensure!(!median.is_zero(), "a write cannot take no time");
     Ok(median)
 }
 
-fn judge(seen: &Seen) -> StoryResult {
+fn evaluate(seen: &ThrottleMeasurements) -> StoryResult {
     let attempts = seen.attempts.len();
     let recovery = seen.ready.saturating_sub(seen.lifted);
-    let pass = (1..=ATTEMPTS).contains(&attempts)
-        && seen.writes <= STATUS_WRITES
-        && !seen.said.is_empty()
+    let pass = (1..=MAX_ATTEMPTS).contains(&attempts)
+        && seen.writes <= MAX_STATUS_WRITES
+        && !seen.message.is_empty()
         && !seen.ready.is_zero();
     let plural = if seen.writes == 1 { "" } else { "s" };
     let figure = format!(
@@ -215,22 +215,22 @@ fn judge(seen: &Seen) -> StoryResult {
     }
 }
 
-fn moments(seen: &Seen) -> Vec<StoryMoment> {
-    let usual = BaselineLoop::new(seen.echo);
-    let (attempts, writes) = usual.within(REFUSES);
+fn moments(seen: &ThrottleMeasurements) -> Vec<StoryMoment> {
+    let usual = BaselineLoop::new(seen.watch_latency);
+    let (attempts, writes) = usual.count_within(THROTTLE_TIME);
     let mut all = vec![StoryMoment::both(
         Duration::ZERO,
-        "created; refused with 429",
+        "created; rejected with 429",
     )];
-    let second = usual.within(Duration::from_secs(1)).0;
-    all.push(StoryMoment::usual(
+    let second = usual.count_within(Duration::from_secs(1)).0;
+    all.push(StoryMoment::baseline(
         Duration::from_secs(1),
         format!("request {second}"),
     ));
     let again = seen.attempts.iter().enumerate().skip(1);
     all.extend(again.map(|(at, time)| StoryMoment::ours(*time, format!("request {}", at + 1))));
-    all.push(StoryMoment::usual(
-        REFUSES,
+    all.push(StoryMoment::baseline(
+        THROTTLE_TIME,
         format!("request {attempts}, status write {writes}"),
     ));
     all.push(StoryMoment::ours(seen.ready, "Ready"));
@@ -241,20 +241,20 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
-        Seen {
+    fn sample_measurements() -> ThrottleMeasurements {
+        ThrottleMeasurements {
             attempts: [0, 8, 17, 26].map(Duration::from_secs).to_vec(),
             writes: 1,
-            said: "ProvisionerKeyReady False, RateLimited".to_owned(),
+            message: "ProvisionerKeyReady False, RateLimited".to_owned(),
             lifted: Duration::from_secs(30),
             ready: Duration::from_secs(36),
-            echo: Duration::from_millis(4),
+            watch_latency: Duration::from_millis(4),
         }
     }
 
     #[test]
-    fn few_requests_and_one_word_pass() {
-        let verdict = judge(&seen());
+    fn few_requests_and_one_message_pass() {
+        let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
         assert!(
             verdict.figure.contains("4 requests, 1 status write;"),
@@ -263,23 +263,23 @@ mod tests {
     }
 
     #[test]
-    fn many_requests_many_words_or_none_fail() {
-        let mut eager = seen();
+    fn many_requests_or_many_messages_or_none_fail() {
+        let mut eager = sample_measurements();
         eager.attempts = vec![Duration::ZERO; 6];
-        let mut wordy = seen();
+        let mut wordy = sample_measurements();
         wordy.writes = 2;
-        let mut mute = seen();
-        mute.said.clear();
-        let mut idle = seen();
+        let mut mute = sample_measurements();
+        mute.message.clear();
+        let mut idle = sample_measurements();
         idle.attempts.clear();
         for seen in [eager, wordy, mute, idle] {
-            assert!(!judge(&seen).pass, "{seen:?}");
+            assert!(!evaluate(&seen).pass, "{seen:?}");
         }
     }
 
     #[test]
-    fn the_usual_loop_is_as_fast_as_this_machine() {
-        let text = format!("{:?}", moments(&seen()));
+    fn the_baseline_loop_is_as_fast_as_this_machine() {
+        let text = format!("{:?}", moments(&sample_measurements()));
         assert!(text.contains("request 1667, status write 3334"), "{text}");
     }
 }

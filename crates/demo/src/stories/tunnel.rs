@@ -1,4 +1,4 @@
-//! A tunnel is made, breaks and works again. Green means that a request works: asked at every turn.
+//! A tunnel is created, breaks and recovers. Green must mean that a request works, checked at every change.
 
 use std::time::Duration;
 
@@ -8,77 +8,81 @@ use kube::Api;
 use serde_json::json;
 use tokio::time::Instant;
 
+use crate::baseline::BaselineHeartbeat;
+use crate::narration::{Narrator, StoryMoment, StoryResult, StoryTitle};
+use crate::object_watch::{ObjectWatch, find_condition, is_true};
 use crate::request;
-use crate::stage::{DemoStage, NAMESPACE, SHOP, by_hand, hostname, proxy, ready};
-use crate::tell::{Narrator, StoryMoment, StoryResult, StoryTitle};
-use crate::usual::BaselineHeartbeat;
-use crate::watch::{ObjectWatch, condition, holds};
+use crate::stage::{DemoStage, NAMESPACE, SHOP, hostname, is_ready, proxy, user_post_params};
 
 pub(super) const TITLE: StoryTitle = StoryTitle {
     name: "tunnel",
     title: "green means that it works",
-    elsewhere: "a tunnel is green when its objects are written. How its agent is reached is sent with the \
-                agent's next heartbeat, and nobody asks whether a request gets through.",
+    elsewhere: "a tunnel is green when its objects are written. The agent's addresses are sent with its \
+                next heartbeat, and no request is made to check the tunnel.",
 };
 
-/// The promise, and how long a story waits before it gives up.
-const PROMISE: Duration = Duration::from_secs(5);
-const PATIENCE: Duration = Duration::from_secs(30);
-/// A broken tunnel is found out within its proof interval of 2 s; five times that on a busy machine.
-const WITHDRAWN: Duration = Duration::from_secs(10);
+/// The promise, and how long the story waits before it gives up.
+const MAX_READY_TIME: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// A broken tunnel is detected within its proof interval of 2 s; a busy machine gets five times that.
+const MAX_WITHDRAW_TIME: Duration = Duration::from_secs(10);
 
-/// What was seen, each as the time since the tunnel was made.
+/// What was observed. Times count from the creation of the tunnel.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct TunnelMeasurements {
     accepted: Duration,
     programmed: Duration,
     proven: Duration,
     stopped: Duration,
     withdrawn: Duration,
     restarted: Duration,
-    back: Duration,
-    /// Turns to green at which a request did not get the service's answer.
-    lies: Vec<String>,
-    /// From the agent's first heartbeat until the tunnel was made.
+    recovered: Duration,
+    /// Failed requests at moments when the tunnel was green.
+    false_ready: Vec<String>,
+    /// From the agent's first heartbeat until the tunnel was created.
     age: Duration,
 }
 
 pub(super) async fn play(stage: &DemoStage, teller: &Narrator) -> Result<StoryResult> {
     let proxies: Api<HttpProxy> = Api::namespaced(stage.client.clone(), NAMESPACE);
-    let mut eye = ObjectWatch::on(proxies.clone(), SHOP);
-    let mut seen = Seen {
+    let mut eye = ObjectWatch::new(proxies.clone(), SHOP);
+    let mut seen = TunnelMeasurements {
         age: stage.tunnels.registered.elapsed(),
-        ..Seen::default()
+        ..TunnelMeasurements::default()
     };
     let made = proxy(SHOP, &stage.tunnels.shop)?;
-    let tale = Tale {
+    let tale = TunnelStory {
         stage,
         teller,
         began: Instant::now(),
     };
-    proxies.create(&by_hand(), &made).await?;
-    teller.event(
+    proxies.create(&user_post_params(), &made).await?;
+    teller.print_event(
         Duration::ZERO,
         "httpproxy/shop is created, for a service on this machine",
     );
-    tale.rise(&mut eye, &mut seen).await?;
-    tale.fall(&mut eye, &mut seen).await?;
-    teller.beside(&moments(&seen));
-    Ok(judge(&seen))
+    tale.measure_creation(&mut eye, &mut seen).await?;
+    tale.measure_outage(&mut eye, &mut seen).await?;
+    teller.print_timelines(&moments(&seen));
+    Ok(evaluate(&seen))
 }
 
-/// The one who plays it.
-struct Tale<'a> {
+/// The state that the steps of the story share.
+struct TunnelStory<'a> {
     stage: &'a DemoStage,
     teller: &'a Narrator,
     began: Instant,
 }
 
-impl Tale<'_> {
-    /// From nothing to green.
-    async fn rise(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<()> {
+impl TunnelStory<'_> {
+    /// From created to green.
+    async fn measure_creation(
+        &self,
+        eye: &mut ObjectWatch<HttpProxy>,
+        seen: &mut TunnelMeasurements,
+    ) -> Result<()> {
         let stages = [
-            ("Accepted", "Accepted: the hostname is ours"),
+            ("Accepted", "Accepted: the hostname is claimed"),
             (
                 "Programmed",
                 "Programmed: every gateway has it in its table",
@@ -87,60 +91,72 @@ impl Tale<'_> {
         for (kind, what) in stages {
             let reached = |it: &HttpProxy| {
                 let status = it.status.as_ref();
-                status.is_some_and(|status| holds(&status.conditions, kind))
+                status.is_some_and(|status| is_true(&status.conditions, kind))
             };
-            eye.until(PATIENCE, kind, reached).await?;
+            eye.wait_until(TIMEOUT, kind, reached).await?;
             let at = self.began.elapsed();
-            self.teller.event(at, what);
+            self.teller.print_event(at, what);
             match kind {
                 "Accepted" => seen.accepted = at,
                 _ => seen.programmed = at,
             }
         }
-        seen.proven = self.green(eye, seen).await?;
+        seen.proven = self.wait_ready(eye, seen).await?;
         let what = "Ready: a nonce came back through the gateway, signed by the agent";
-        self.teller.event(seen.proven, what);
+        self.teller.print_event(seen.proven, what);
         let curl = format!(
             "curl -H 'Host: {}' http://{}/",
             hostname(SHOP),
             self.gateway()
         );
-        let answer = self.stage.tunnels.shop.answer().trim();
-        let what = format!("{curl} says: {answer}");
-        self.teller.event(self.began.elapsed(), &what);
+        let answer = self.stage.tunnels.shop.body().trim();
+        let what = format!("{curl} -> {answer}");
+        self.teller.print_event(self.began.elapsed(), &what);
         Ok(())
     }
 
     /// From green to broken, and back.
-    async fn fall(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<()> {
+    async fn measure_outage(
+        &self,
+        eye: &mut ObjectWatch<HttpProxy>,
+        seen: &mut TunnelMeasurements,
+    ) -> Result<()> {
         self.stage.tunnels.shop.stop();
         seen.stopped = self.began.elapsed();
         self.teller
-            .event(seen.stopped, "the service on this machine stops");
-        let broken = eye.until(PATIENCE, "not Ready", |it| !ready(it)).await?;
+            .print_event(seen.stopped, "the service on this machine stops");
+        let broken = eye
+            .wait_until(TIMEOUT, "not Ready", |it| !is_ready(it))
+            .await?;
         seen.withdrawn = self.began.elapsed();
-        let why = condition(&broken.status.unwrap_or_default().conditions, "Ready")
+        let why = find_condition(&broken.status.unwrap_or_default().conditions, "Ready")
             .map(|it| it.reason.clone())
             .unwrap_or_default();
-        let what = format!("Ready is withdrawn: {why}");
-        self.teller.event(seen.withdrawn, &what);
-        self.stage.tunnels.shop.again().await?;
+        let what = format!("Ready turns False: {why}");
+        self.teller.print_event(seen.withdrawn, &what);
+        self.stage.tunnels.shop.restart().await?;
         seen.restarted = self.began.elapsed();
-        self.teller.event(seen.restarted, "the service is back");
-        seen.back = self.green(eye, seen).await?;
-        self.teller.event(seen.back, "Ready again: proven anew");
+        self.teller
+            .print_event(seen.restarted, "the service is back");
+        seen.recovered = self.wait_ready(eye, seen).await?;
+        self.teller
+            .print_event(seen.recovered, "Ready again: a new proof");
         Ok(())
     }
 
-    /// Waits for green, and asks at that moment whether it is true.
-    async fn green(&self, eye: &mut ObjectWatch<HttpProxy>, seen: &mut Seen) -> Result<Duration> {
-        eye.until(PATIENCE, "Ready", ready).await?;
+    /// Waits for green, and sends a request at that moment.
+    async fn wait_ready(
+        &self,
+        eye: &mut ObjectWatch<HttpProxy>,
+        seen: &mut TunnelMeasurements,
+    ) -> Result<Duration> {
+        eye.wait_until(TIMEOUT, "Ready", is_ready).await?;
         let at = self.began.elapsed();
-        let wanted = self.stage.tunnels.shop.answer();
+        let wanted = self.stage.tunnels.shop.body();
         match request::get(self.gateway(), &hostname(SHOP)).await {
             Ok(answer) if answer.status.is_success() && answer.body == wanted => {}
-            Ok(answer) => seen.lies.push(answer.status.to_string()),
-            Err(error) => seen.lies.push(format!("{error:#}")),
+            Ok(answer) => seen.false_ready.push(answer.status.to_string()),
+            Err(error) => seen.false_ready.push(format!("{error:#}")),
         }
         Ok(at)
     }
@@ -150,12 +166,12 @@ impl Tale<'_> {
     }
 }
 
-fn judge(seen: &Seen) -> StoryResult {
+fn evaluate(seen: &TunnelMeasurements) -> StoryResult {
     let withdrawn = seen.withdrawn.saturating_sub(seen.stopped);
-    let back = seen.back.saturating_sub(seen.restarted);
-    let honest = seen.lies.is_empty();
-    let pass = honest && seen.proven < PROMISE && withdrawn <= WITHDRAWN;
-    let lied = match seen.lies.first() {
+    let back = seen.recovered.saturating_sub(seen.restarted);
+    let honest = seen.false_ready.is_empty();
+    let pass = honest && seen.proven < MAX_READY_TIME && withdrawn <= MAX_WITHDRAW_TIME;
+    let lied = match seen.false_ready.first() {
         None => "never green without traffic".to_owned(),
         Some(first) => format!("green without traffic ({first})"),
     };
@@ -168,7 +184,7 @@ fn judge(seen: &Seen) -> StoryResult {
         "provenSeconds": seen.proven.as_secs_f64(),
         "withdrawnSeconds": withdrawn.as_secs_f64(),
         "backSeconds": back.as_secs_f64(),
-        "greenWithoutTraffic": seen.lies.len(),
+        "greenWithoutTraffic": seen.false_ready.len(),
     });
     StoryResult {
         pass,
@@ -177,19 +193,19 @@ fn judge(seen: &Seen) -> StoryResult {
     }
 }
 
-fn moments(seen: &Seen) -> Vec<StoryMoment> {
+fn moments(seen: &TunnelMeasurements) -> Vec<StoryMoment> {
     let told = BaselineHeartbeat::default()
-        .after(seen.age)
+        .heartbeat_after(seen.age)
         .saturating_sub(seen.age);
     vec![
         StoryMoment::both(Duration::ZERO, "created"),
         StoryMoment::ours(seen.accepted, "accepted"),
-        StoryMoment::usual(seen.programmed, "green: its objects are written"),
+        StoryMoment::baseline(seen.programmed, "green: its objects are written"),
         StoryMoment::ours(seen.proven, "green: proven by a request"),
         StoryMoment::ours(seen.withdrawn, "not green: the service is gone"),
-        StoryMoment::usual(seen.withdrawn, "still green: nobody asks"),
-        StoryMoment::ours(seen.back, "green: proven anew"),
-        StoryMoment::usual(told, "the agent's next heartbeat: first request answered"),
+        StoryMoment::baseline(seen.withdrawn, "still green: not checked"),
+        StoryMoment::ours(seen.recovered, "green: a new proof"),
+        StoryMoment::baseline(told, "the agent's next heartbeat: first request succeeds"),
     ]
 }
 
@@ -197,44 +213,44 @@ fn moments(seen: &Seen) -> Vec<StoryMoment> {
 mod tests {
     use super::*;
 
-    fn seen() -> Seen {
+    fn sample_measurements() -> TunnelMeasurements {
         let ms = Duration::from_millis;
-        Seen {
+        TunnelMeasurements {
             accepted: ms(100),
             programmed: ms(200),
             proven: ms(300),
             stopped: ms(400),
             withdrawn: ms(2_000),
             restarted: ms(2_100),
-            back: ms(2_400),
-            lies: Vec::new(),
+            recovered: ms(2_400),
+            false_ready: Vec::new(),
             age: ms(30_000),
         }
     }
 
     #[test]
-    fn green_and_prompt_and_true_passes() {
-        let verdict = judge(&seen());
+    fn ready_and_prompt_and_correct_passes() {
+        let verdict = evaluate(&sample_measurements());
         assert!(verdict.pass, "{verdict:?}");
         assert!(verdict.figure.contains("proven in 0.30 s"), "{verdict:?}");
     }
 
     #[test]
-    fn one_lie_or_one_delay_fails() {
-        let mut lied = seen();
-        lied.lies.push("502 Bad Gateway".to_owned());
-        let mut slow = seen();
-        slow.proven = PROMISE;
-        let mut deaf = seen();
-        deaf.withdrawn = deaf.stopped + WITHDRAWN + Duration::from_millis(1);
+    fn one_false_ready_or_one_delay_fails() {
+        let mut lied = sample_measurements();
+        lied.false_ready.push("502 Bad Gateway".to_owned());
+        let mut slow = sample_measurements();
+        slow.proven = MAX_READY_TIME;
+        let mut deaf = sample_measurements();
+        deaf.withdrawn = deaf.stopped + MAX_WITHDRAW_TIME + Duration::from_millis(1);
         for seen in [lied, slow, deaf] {
-            assert!(!judge(&seen).pass, "{seen:?}");
+            assert!(!evaluate(&seen).pass, "{seen:?}");
         }
     }
 
     #[test]
-    fn the_usual_way_waits_for_a_heartbeat_of_this_run() {
-        let moments = moments(&seen());
+    fn the_baseline_waits_for_a_heartbeat_of_this_run() {
+        let moments = moments(&sample_measurements());
         let last = moments.last().expect("there are some");
         assert_eq!(last.at, Duration::from_secs(570));
     }

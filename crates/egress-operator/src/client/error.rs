@@ -1,4 +1,4 @@
-//! What a call that did not succeed has told, with everything secret taken out before it is kept.
+//! Errors of provider calls, with secrets removed before the text is stored.
 
 use std::fmt;
 
@@ -7,40 +7,40 @@ use http::{HeaderMap, StatusCode};
 use super::model::HcloudErrorBody;
 use aplomb_http_client::ApiToken;
 
-/// How much of a message is kept.
-const LONGEST: usize = 300;
+/// Maximum length of a stored message.
+const MAX_MESSAGE: usize = 300;
 
-/// No answer came: the network, a timeout, or a reply that was lost.
+/// No response: network error, timeout, or a lost reply.
 pub const NO_ANSWER: &str = "no_answer";
-/// An answer of success that cannot be read.
+/// A successful response that cannot be decoded.
 pub const UNREADABLE: &str = "unreadable";
 
-/// A call that did not succeed. Holds no part of the token.
+/// A failed call. Contains no part of the token.
 #[derive(Clone)]
 pub struct HcloudError {
-    /// The word to decide on: the provider's own where it gave one, else one that stands for the
-    /// status, or [`NO_ANSWER`] or [`UNREADABLE`].
+    /// Error code to decide on: the provider's own if it sent one, otherwise a code derived from
+    /// the status, or [`NO_ANSWER`] or [`UNREADABLE`].
     pub code: String,
-    /// The status of the answer, if one came.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// For people.
+    /// Message for people.
     pub message: String,
-    /// The headers of the answer: they speak of the rate limit, on a refusal too.
+    /// Response headers. They carry the rate limit, also on a refused call.
     pub headers: HeaderMap,
 }
 
 impl HcloudError {
-    /// No answer came.
+    /// Error for a call without a response.
     pub(super) fn no_answer(token: &ApiToken, cause: &dyn fmt::Display) -> Self {
         Self {
             code: NO_ANSWER.to_owned(),
             status: None,
-            message: clean(token, &cause.to_string()),
+            message: redact(token, &cause.to_string()),
             headers: HeaderMap::new(),
         }
     }
 
-    /// An answer of success that cannot be read.
+    /// Error for a successful response that cannot be decoded.
     pub(super) fn unreadable(
         token: &ApiToken,
         status: StatusCode,
@@ -50,14 +50,14 @@ impl HcloudError {
         Self {
             code: UNREADABLE.to_owned(),
             status: Some(status.as_u16()),
-            message: clean(token, &cause.to_string()),
+            message: redact(token, &cause.to_string()),
             headers,
         }
     }
 
-    /// An answer of failure. Its own code counts; the status only where a gateway answered that does
-    /// not speak the provider's language.
-    pub(super) fn refused(
+    /// Error for a failure response. The provider's code takes precedence; the status is used only
+    /// for a response without one, for example from a proxy.
+    pub(super) fn from_response(
         token: &ApiToken,
         status: StatusCode,
         headers: HeaderMap,
@@ -68,10 +68,10 @@ impl HcloudError {
             .map(|body| body.error)
             .filter(|said| !said.code.is_empty());
         let (code, message) = match said {
-            Some(said) => (clean(token, &said.code), clean(token, &said.message)),
+            Some(said) => (redact(token, &said.code), redact(token, &said.message)),
             None => (
-                by_status(status),
-                format!("answered {status} without a reason"),
+                code_for_status(status),
+                format!("responded {status} without an error code"),
             ),
         };
         Self {
@@ -83,15 +83,15 @@ impl HcloudError {
     }
 }
 
-fn clean(token: &ApiToken, text: &str) -> String {
+fn redact(token: &ApiToken, text: &str) -> String {
     let text = token.redact(text);
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_MESSAGE) {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
     }
 }
 
-fn by_status(status: StatusCode) -> String {
+fn code_for_status(status: StatusCode) -> String {
     let code = match status.as_u16() {
         401 => "unauthorized",
         403 => "forbidden",
@@ -114,7 +114,7 @@ impl fmt::Display for HcloudError {
     }
 }
 
-/// Without the headers: what a gateway puts there is nobody's to vouch for.
+/// Leaves the headers out: a proxy may have put anything there.
 impl fmt::Debug for HcloudError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProviderError")

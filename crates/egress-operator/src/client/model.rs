@@ -1,5 +1,5 @@
-//! The provider's objects, as far as they are read. What is not known is ignored, and a null is as good
-//! as a field that is absent.
+//! The provider's objects, reduced to the fields in use. Unknown fields are ignored, and null
+//! counts as absent.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,73 +9,73 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// A floating IP.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FloatingIp {
-    /// Its id.
+    /// ID.
     pub id: i64,
     /// Its name, unique in the project.
-    #[serde(default, deserialize_with = "null")]
+    #[serde(default, deserialize_with = "default_if_null")]
     pub name: String,
-    /// Its address. A network for IPv6, of which this is the first.
-    #[serde(deserialize_with = "address")]
+    /// Its address. For IPv6, the first address of the network.
+    #[serde(deserialize_with = "parse_address")]
     pub ip: IpAddr,
-    /// The server that holds it.
+    /// The server it is assigned to.
     #[serde(default)]
     pub server: Option<i64>,
     /// Whether the provider has blocked it.
-    #[serde(default, deserialize_with = "null")]
+    #[serde(default, deserialize_with = "default_if_null")]
     pub blocked: bool,
     /// Its labels.
-    #[serde(default, deserialize_with = "null")]
+    #[serde(default, deserialize_with = "default_if_null")]
     pub labels: BTreeMap<String, String>,
 }
 
-/// Something the provider does.
+/// An asynchronous operation of the provider.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct HcloudAction {
-    /// Its id.
+    /// ID.
     pub id: i64,
-    /// How it stands.
+    /// State of the action.
     #[serde(default)]
     pub status: HcloudActionStatus,
-    /// Why it ended in an error.
+    /// Error of a failed action.
     #[serde(default)]
     pub error: Option<HcloudActionError>,
 }
 
-/// How an action stands.
+/// State of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HcloudActionStatus {
-    /// Done.
+    /// Completed.
     Success,
-    /// Ended in an error.
+    /// Failed.
     Error,
-    /// On its way, or in a state that is not known yet.
+    /// Running, or in a state this client does not recognize.
     #[default]
     #[serde(other)]
     Running,
 }
 
-/// Why an action ended in an error.
+/// Error of a failed action.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct HcloudActionError {
-    /// The word to match on.
-    #[serde(default, deserialize_with = "null")]
+    /// Machine-readable code.
+    #[serde(default, deserialize_with = "default_if_null")]
     pub code: String,
 }
 
 /// One page of floating IPs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FloatingIpPage {
-    /// What is on it.
+    /// Floating IPs on this page.
     pub floating_ips: Vec<FloatingIp>,
     #[serde(default)]
     meta: Meta,
 }
 
 impl FloatingIpPage {
-    /// The number of the next page, if there is one.
+    /// Number of the next page, if there is one.
     #[must_use]
-    pub fn next(&self) -> Option<u32> {
+    pub fn next_page(&self) -> Option<u32> {
         self.meta.pagination.as_ref()?.next_page
     }
 }
@@ -104,7 +104,7 @@ pub(super) struct OneAction {
     pub(super) action: HcloudAction,
 }
 
-/// A body that explains a refusal.
+/// The body of an error response.
 #[derive(Debug, Deserialize)]
 pub(super) struct HcloudErrorBody {
     pub(super) error: HcloudErrorDetail,
@@ -112,9 +112,9 @@ pub(super) struct HcloudErrorBody {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct HcloudErrorDetail {
-    #[serde(default, deserialize_with = "null")]
+    #[serde(default, deserialize_with = "default_if_null")]
     pub(super) code: String,
-    #[serde(default, deserialize_with = "null")]
+    #[serde(default, deserialize_with = "default_if_null")]
     pub(super) message: String,
 }
 
@@ -128,11 +128,13 @@ pub(super) struct LabelsRequest<'a> {
     pub(super) labels: &'a BTreeMap<String, String>,
 }
 
-fn null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+fn default_if_null<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }
 
-fn address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
+fn parse_address<'de, D: Deserializer<'de>>(from: D) -> Result<IpAddr, D::Error> {
     let text = String::deserialize(from)?;
     let host = text.split_once('/').map_or(text.as_str(), |(host, _)| host);
     host.parse().map_err(serde::de::Error::custom)
@@ -167,13 +169,13 @@ mod tests {
             serde_json::from_str(&text).expect("a page")
         };
         assert_eq!(
-            page(r#"{"pagination": {"page": 1, "next_page": 2}}"#).next(),
+            page(r#"{"pagination": {"page": 1, "next_page": 2}}"#).next_page(),
             Some(2)
         );
         assert_eq!(
-            page(r#"{"pagination": {"page": 2, "next_page": null}}"#).next(),
+            page(r#"{"pagination": {"page": 2, "next_page": null}}"#).next_page(),
             None
         );
-        assert_eq!(page("{}").next(), None);
+        assert_eq!(page("{}").next_page(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Each call over a transport that answers what it is told to.
+//! Each call over a transport with a prepared response.
 
 use std::sync::Mutex;
 
@@ -12,8 +12,8 @@ const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnop
 
 type Asked = Arc<Mutex<Vec<(Method, String, String)>>>;
 
-/// A client whose every request is answered with `status` and `body`, and what it asked.
-fn answered(status: u16, body: String) -> (HcloudClient, Asked) {
+/// A client whose every request gets `status` and `body`, and the requests it has sent.
+fn client_with_answer(status: u16, body: String) -> (HcloudClient, Asked) {
     let asked = Asked::default();
     let log = asked.clone();
     let transport = BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
@@ -33,7 +33,7 @@ fn answered(status: u16, body: String) -> (HcloudClient, Asked) {
 
 #[tokio::test]
 async fn a_name_is_escaped_and_the_headers_are_kept() {
-    let (client, asked) = answered(200, r#"{"floating_ips": []}"#.to_owned());
+    let (client, asked) = client_with_answer(200, r#"{"floating_ips": []}"#.to_owned());
     let query = FloatingIpQuery {
         name: Some("a b&c/\u{e4}".to_owned()),
         page: 2,
@@ -47,7 +47,7 @@ async fn a_name_is_escaped_and_the_headers_are_kept() {
 #[tokio::test]
 async fn an_assign_names_the_server_and_returns_the_action() {
     let body = r#"{"action": {"id": 9, "status": "running", "error": null}}"#;
-    let (client, asked) = answered(201, body.to_owned());
+    let (client, asked) = client_with_answer(201, body.to_owned());
     let begun = client.assign(3, 42).await.expect("begun");
     assert_eq!((begun.status, begun.body.id), (201, 9));
     let asked = asked.lock().expect("no panic");
@@ -59,7 +59,7 @@ async fn an_assign_names_the_server_and_returns_the_action() {
 #[tokio::test]
 async fn the_code_counts_and_not_the_status() {
     let body = r#"{"error": {"code": "protected", "message": "no", "details": {"a": 1}}}"#;
-    let (client, _) = answered(423, body.to_owned());
+    let (client, _) = client_with_answer(423, body.to_owned());
     let error = client.floating_ip(1).await.expect_err("refused");
     assert_eq!(
         (error.code.as_str(), error.status),
@@ -69,17 +69,17 @@ async fn the_code_counts_and_not_the_status() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_speaks_html_is_judged_by_its_status() {
+async fn an_html_answer_of_a_gateway_is_classified_by_its_status() {
     for (status, code) in [
         (502, "bad_gateway"),
         (504, "timeout"),
         (429, "rate_limit_exceeded"),
     ] {
-        let (client, _) = answered(status, "<html>oops</html>".to_owned());
+        let (client, _) = client_with_answer(status, "<html>oops</html>".to_owned());
         let error = client.action(1).await.expect_err("refused");
         assert_eq!(error.code, code);
     }
-    let (client, _) = answered(302, String::new());
+    let (client, _) = client_with_answer(302, String::new());
     assert_eq!(client.action(1).await.expect_err("moved").code, "http_302");
 }
 
@@ -94,7 +94,7 @@ async fn no_part_of_the_token_is_in_any_error() {
         (200, format!("[{SECRET}]")),
         (500, SECRET.to_owned()),
     ] {
-        let (client, _) = answered(status, body);
+        let (client, _) = client_with_answer(status, body);
         let error = client.floating_ip(1).await.expect_err("refused");
         for text in [
             format!("{error}"),
@@ -110,14 +110,14 @@ async fn no_part_of_the_token_is_in_any_error() {
 }
 
 #[tokio::test]
-async fn a_failure_on_the_way_is_no_answer_and_holds_no_secret() {
+async fn a_transport_failure_has_no_answer_and_holds_no_secret() {
     let transport = BoxCloneSyncService::new(service_fn(|_: Request<Bytes>| async {
         Err(aplomb_http_client::BoxError::from(format!(
             "proxy saw Bearer {SECRET}"
         )))
     }));
     let token = ApiToken::new(SECRET).expect("a token");
-    let client = HcloudClient::new(transport, ENDPOINT, token).in_lane("failover");
+    let client = HcloudClient::new(transport, ENDPOINT, token).with_lane("failover");
     let error = client.assign(1, 2).await.expect_err("lost");
     assert_eq!((error.code.as_str(), error.status), (NO_ANSWER, None));
     assert_eq!(error.to_string(), "no_answer: proxy saw Bearer [redacted]");

@@ -1,4 +1,4 @@
-//! The networks an address must be in. A parser of our own, because all it needs is two masks.
+//! Checks an address against a list of networks. A small parser of our own suffices for two masks.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ pub struct Cidr {
     bits: u8,
 }
 
-/// Not a network.
+/// Text that cannot be parsed as a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no network: write it like 192.0.2.0/24 or 192.0.2.7/32")]
+#[error("{0:?} is not a network: write it like 192.0.2.0/24 or 192.0.2.7/32")]
 pub struct InvalidCidr(String);
 
 impl Cidr {
-    /// Whether `address` is in it. An IPv4 address that is written as IPv6 counts as IPv4.
+    /// Whether the network contains `address`. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.network, address.to_canonical()) {
@@ -52,8 +52,8 @@ impl FromStr for Cidr {
     }
 }
 
-/// Why `address` may not be used, if it may not. An entry that cannot be read allows nothing.
-pub(super) fn refusal(allowlist: &[String], address: IpAddr) -> Option<String> {
+/// Why `address` is not allowed, if it is not. An entry that cannot be parsed allows nothing.
+pub(super) fn allowlist_refusal(allowlist: &[String], address: IpAddr) -> Option<String> {
     if allowlist.is_empty() {
         return None;
     }
@@ -67,10 +67,9 @@ pub(super) fn refusal(allowlist: &[String], address: IpAddr) -> Option<String> {
     }
     let networks = allowlist.join(", ");
     Some(match unreadable {
-        Some(wrong) => format!("{address} is in no network of spec.allowlist, where {wrong}"),
+        Some(wrong) => format!("{address} is not in any network of spec.allowlist, where {wrong}"),
         None => format!(
-            "{address} is in no network of spec.allowlist ({networks}): add it there, or name \
-             another floating IP"
+            "{address} is not in spec.allowlist ({networks}): add it, or choose another floating IP"
         ),
     })
 }

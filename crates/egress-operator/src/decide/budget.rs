@@ -1,17 +1,20 @@
-//! What the status says of the provider's rate limit: it changes with its level, not with every call.
+//! The rate limit in the status: it changes when the level changes, not with every call.
 
 use aplomb_api::egress::{BudgetLevel, BudgetStatus, StableEgressStatus};
 
 use crate::world::{Observed, RemainingCalls};
 
-/// `status`, with what it shall say of the budget: the figures of the last change of level, or of the
-/// last change of anything else.
-pub(super) fn noted(world: &Observed, mut status: StableEgressStatus) -> StableEgressStatus {
-    let Some(seen) = world.cloud.budget else {
+/// `status` with the rate limit. The figures are those of the last change of level or of the last
+/// change of any other field.
+pub(super) fn record_budget(
+    world: &Observed,
+    mut status: StableEgressStatus,
+) -> StableEgressStatus {
+    let Some(seen) = world.floating_ip.budget else {
         return status;
     };
     let before = world.status.budget.as_ref();
-    let level = level(seen, before.map(|budget| budget.level));
+    let level = budget_level(seen, before.map(|budget| budget.level));
     let same = before.is_some_and(|b| b.level == level && b.limit == seen.limit);
     if same && status == world.status {
         return status;
@@ -24,10 +27,10 @@ pub(super) fn noted(world: &Observed, mut status: StableEgressStatus) -> StableE
     status
 }
 
-/// The level of `seen`. A better one than `before` must be clearly so, lest it goes to and fro.
-fn level(seen: RemainingCalls, before: Option<BudgetLevel>) -> BudgetLevel {
+/// The level of `seen`. Leaving a level takes a margin, so that it does not flap.
+fn budget_level(seen: RemainingCalls, before: Option<BudgetLevel>) -> BudgetLevel {
     let at = |margin: u32| {
-        let reserve = seen.reserve() * margin / 100;
+        let reserve = seen.reserved_calls() * margin / 100;
         let low = seen.limit / 4 * margin / 100;
         match seen.remaining {
             left if left <= reserve => BudgetLevel::Reserve,

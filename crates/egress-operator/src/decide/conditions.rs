@@ -1,20 +1,26 @@
-//! What is said to programs and people. The same world gives the same words: no figure in a message
-//! changes by itself.
+//! The conditions. The same input gives the same messages: no figure in a message changes with time
+//! alone.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, READY};
 use aplomb_api::egress::{MoveCause, StableEgressStatus, conditions as kinds, reasons};
 
+use super::assessment::Assessment;
 use super::election::Election;
 use super::health::{GatewayHealth, suspicion};
-use super::scene::Assessment;
-use super::status::{confirmed, serves};
-use super::wording::{about, reason, said, troubled, unwritten, why_not};
+use super::messages::{
+    candidates_message, health_message, health_reason, term_message, trouble_message,
+    trouble_reason,
+};
+use super::status::{can_hold, is_confirmed};
 use crate::world::{CandidateNode, LabelState, ProviderTrouble};
 
 /// The conditions of `scene`.
-pub(super) fn of(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Condition> {
-    let available = available(scene, status);
+pub(super) fn build_conditions(
+    scene: &Assessment<'_>,
+    status: &StableEgressStatus,
+) -> Vec<Condition> {
+    let available = available_condition(scene, status);
     let ready = Condition {
         type_: READY.to_owned(),
         ..available.clone()
@@ -22,193 +28,211 @@ pub(super) fn of(scene: &Assessment<'_>, status: &StableEgressStatus) -> Vec<Con
     let mut conditions = vec![
         ready,
         available,
-        provider_reachable(scene),
-        redundant(scene),
-        held(scene),
+        provider_reachable_condition(scene),
+        redundant_condition(scene),
+        held_condition(scene),
     ];
-    conditions.extend(labels_consistent(scene));
-    conditions.extend(fenced(scene));
+    conditions.extend(labels_consistent_condition(scene));
+    conditions.extend(fenced_condition(scene));
     conditions
 }
 
-fn no(reason: &str, message: impl Into<String>) -> Condition {
+fn unavailable(reason: &str, message: impl Into<String>) -> Condition {
     Condition::new_false(kinds::AVAILABLE, reason, message)
 }
 
-/// Whether traffic can leave through the floating IP: the first thing that speaks against it.
-fn available(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
-    unwatched(scene)
-        .or_else(|| provider(scene))
-        .or_else(|| address(scene))
-        .or_else(|| gateway(scene))
-        .unwrap_or_else(|| placed(scene, status))
+/// Whether traffic can leave through the floating IP. Reports the first problem found.
+fn available_condition(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
+    pods_unwatched(scene)
+        .or_else(|| provider_failure(scene))
+        .or_else(|| address_failure(scene))
+        .or_else(|| gateway_failure(scene))
+        .unwrap_or_else(|| placement_condition(scene, status))
 }
 
-/// Nobody can tell who is prepared.
-fn unwatched(scene: &Assessment<'_>) -> Option<Condition> {
-    let message = scene.world.unwatched.as_ref()?;
-    Some(no(reasons::PODS_NOT_WATCHED, message))
+/// The pods that prepare nodes are not watched, so readiness is unknown.
+fn pods_unwatched(scene: &Assessment<'_>) -> Option<Condition> {
+    let message = scene.observed.unwatched.as_ref()?;
+    Some(unavailable(reasons::PODS_NOT_WATCHED, message))
 }
 
-/// What the provider says against it, or its silence.
-fn provider(scene: &Assessment<'_>) -> Option<Condition> {
-    let cloud = &scene.world.cloud;
-    // Said until this leader has tried to write its own term: that it stood down is known from here alone.
-    if scene.newer_term() && !scene.claim_failed() {
-        let message = "a newer leader has acted on the floating IP, so that this one stands down; \
-                       one that still leads after a minute goes on";
+/// Problems with the provider, or missing responses.
+fn provider_failure(scene: &Assessment<'_>) -> Option<Condition> {
+    let cloud = &scene.observed.floating_ip;
+    // Reported until this leader has tried to write its own term: only this condition shows that it
+    // stood down.
+    if scene.has_newer_term() && !scene.term_write_failed() {
+        let message = "a newer leader has acted on the floating IP; standing down, and resuming \
+                       after a minute if still leader";
         let reason = reasons::NEWER_LEADER;
         return Some(Condition::new_unknown(kinds::AVAILABLE, reason, message));
     }
     let stale = |reason: &str, message: &str| {
         let condition = Condition::new_unknown(kinds::AVAILABLE, reason, message);
-        scene.stale().then_some(condition)
+        scene.is_stale().then_some(condition)
     };
     match cloud.trouble.as_ref() {
         Some(
             trouble @ (ProviderTrouble::NoToken(_)
             | ProviderTrouble::Unauthorized
             | ProviderTrouble::NotFound),
-        ) => Some(no(reason(trouble), said(scene, trouble))),
-        Some(trouble @ ProviderTrouble::Unreachable(_)) => {
-            Some(no(reason(trouble), said(scene, trouble)))
-        }
+        ) => Some(unavailable(
+            trouble_reason(trouble),
+            trouble_message(scene, trouble),
+        )),
+        Some(trouble @ ProviderTrouble::Unreachable(_)) => Some(unavailable(
+            trouble_reason(trouble),
+            trouble_message(scene, trouble),
+        )),
         Some(ProviderTrouble::Throttled) => {
-            let message = "the provider's rate limit has left nothing for a look for too long to \
-                           say who holds the floating IP";
+            let message = "the provider's rate limit is exhausted; the holder of the floating IP \
+                           was not read for too long";
             stale(reasons::STALE, message)
         }
-        _ if cloud.seen.is_none() => {
-            stale(reasons::STALE, "the floating IP has not been looked at yet")
-        }
+        _ if cloud.observed.is_none() => stale(reasons::STALE, "the floating IP was not read yet"),
         _ => None,
     }
 }
 
-/// What the address says against it.
-fn address(scene: &Assessment<'_>) -> Option<Condition> {
-    let seen = scene.world.cloud.seen.as_ref()?;
+/// Problems with the address.
+fn address_failure(scene: &Assessment<'_>) -> Option<Condition> {
+    let seen = scene.observed.floating_ip.observed.as_ref()?;
     if seen.blocked {
-        let message = format!("the provider has blocked {}: ask its support why", seen.ip);
-        return Some(no(reasons::BLOCKED, message));
+        let message = format!("the provider has blocked {}; contact its support", seen.ip);
+        return Some(unavailable(reasons::BLOCKED, message));
     }
     let refusal = scene.refusal.as_ref()?;
-    Some(no(reasons::NOT_ALLOWED, refusal))
+    Some(unavailable(reasons::NOT_ALLOWED, refusal))
 }
 
-/// What the nodes say against it.
-fn gateway(scene: &Assessment<'_>) -> Option<Condition> {
+/// Problems with the nodes.
+fn gateway_failure(scene: &Assessment<'_>) -> Option<Condition> {
     match &scene.election {
         Election::Grace { node, trouble } => {
-            let then = format!("it is replaced if that lasts until {}", trouble.ends);
-            Some(no(about(trouble), troubled(node, trouble, &then)))
+            let then = format!("it is replaced if this lasts until {}", trouble.ends);
+            Some(unavailable(
+                health_reason(trouble),
+                health_message(node, trouble, &then),
+            ))
         }
         Election::Capped {
             node,
             trouble,
             until,
         } => {
-            let most = scene.world.spec.max_moves_per_hour;
-            let then = format!("there were {most} moves within an hour, so it stays until {until}");
-            Some(no(about(trouble), troubled(node, trouble, &then)))
+            let most = scene.observed.spec.max_moves_per_hour;
+            let then = format!("maxMovesPerHour ({most}) reached, so it stays until {until}");
+            Some(unavailable(
+                health_reason(trouble),
+                health_message(node, trouble, &then),
+            ))
         }
-        Election::Nobody => nobody(scene),
+        Election::NoneEligible => no_eligible_node(scene),
         Election::Chosen(_) => None,
     }
 }
 
-/// No node can be elected. A gateway that is merely cordoned still carries the traffic.
-fn nobody(scene: &Assessment<'_>) -> Option<Condition> {
+/// No node can be elected. A gateway that is only cordoned still carries traffic.
+fn no_eligible_node(scene: &Assessment<'_>) -> Option<Condition> {
     if cordoned_gateway(scene).is_some() {
         return None;
     }
-    let message = match scene.world.nodes.iter().filter(|n| n.candidate).count() {
+    let message = match scene.observed.nodes.iter().filter(|n| n.candidate).count() {
         0 => "no node is a candidate: label at least two, or correct spec.candidates".to_owned(),
         count => format!(
             "none of {count} candidates can take the floating IP: {}",
-            why_not(scene)
+            candidates_message(scene)
         ),
     };
-    Some(no(reasons::NO_CANDIDATE, message))
+    Some(unavailable(reasons::NO_CANDIDATE, message))
 }
 
-/// The gateway that works although it is cordoned, where nobody can take over.
+/// The gateway that works although it is cordoned, if no other node can take over.
 pub(super) fn cordoned_gateway<'a>(scene: &Assessment<'a>) -> Option<&'a CandidateNode> {
-    let cordoned = GatewayHealth::Out(MoveCause::NodeCordoned);
-    let mut standings = scene.standings.iter();
+    let cordoned = GatewayHealth::Unusable(MoveCause::NodeCordoned);
+    let mut standings = scene.gateway_health.iter();
     let (node, _) = standings.find(|(_, standing)| *standing == cordoned)?;
-    let well = suspicion(&scene.world.spec, node).is_none();
-    let works = well && node.candidate && node.labels == LabelState::All && confirmed(scene, node);
-    (works && scene.election == Election::Nobody).then_some(*node)
+    let well = suspicion(&scene.observed.spec, node).is_none();
+    let works =
+        well && node.candidate && node.labels == LabelState::All && is_confirmed(scene, node);
+    (works && scene.election == Election::NoneEligible).then_some(*node)
 }
 
-/// Where the floating IP and the labels are, when nothing else speaks against it.
-fn placed(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
-    let seen = scene.world.cloud.seen.as_ref();
+/// Where the floating IP and the labels are, without other problems.
+fn placement_condition(scene: &Assessment<'_>, status: &StableEgressStatus) -> Condition {
+    let seen = scene.observed.floating_ip.observed.as_ref();
     let ip = seen.map_or_else(String::new, |seen| seen.ip.to_string());
     let node = match &scene.election {
         Election::Chosen(choice) => choice.node,
         _ => {
             let name = cordoned_gateway(scene).map_or("the gateway", |node| node.name.as_str());
             let message =
-                format!("{ip} is on {name}, which is cordoned and has nobody to take over from it");
+                format!("{ip} is on {name}, which is cordoned; no other node can take over");
             return Condition::new_true(kinds::AVAILABLE, reasons::SERVING, message);
         }
     };
     let name = &node.name;
-    if confirmed(scene, node) {
+    if is_confirmed(scene, node) {
         if node.labels == LabelState::All {
-            let message = format!("{ip} is on {name}, which carries the gateway labels");
+            let message = format!("{ip} is on {name}, which has the gateway labels");
             return Condition::new_true(kinds::AVAILABLE, reasons::SERVING, message);
         }
-        let message = format!("{ip} is on {name}, which does not carry the gateway labels yet");
-        return no(reasons::UNLABELLED, message);
+        let message = format!("{ip} is on {name}, which does not have the gateway labels yet");
+        return unavailable(reasons::UNLABELLED, message);
     }
-    if let Some(elsewhere) = scene.elsewhere.filter(|_| status.moving.is_none()) {
+    if let Some(elsewhere) = scene.foreign.filter(|_| status.moving.is_none()) {
         let message = format!(
-            "somebody has moved {ip} to a server outside the candidates; that is respected until {}",
+            "{ip} was moved to a server outside the candidates; leaving it there until {}",
             elsewhere.until
         );
-        return no(reasons::ELSEWHERE, message);
+        return unavailable(reasons::ELSEWHERE, message);
     }
     if status.moving.is_some() {
-        let trouble = scene.world.cloud.trouble.as_ref();
-        let why = trouble.map_or_else(String::new, |t| format!("; {}", said(scene, t)));
-        return no(
-            reasons::MOVING,
-            format!("{ip} is on its way to {name}{why}"),
-        );
+        let trouble = scene.observed.floating_ip.trouble.as_ref();
+        let why = trouble.map_or_else(String::new, |t| format!("; {}", trouble_message(scene, t)));
+        return unavailable(reasons::MOVING, format!("moving {ip} to {name}{why}"));
     }
     match seen.and_then(|seen| seen.server) {
-        None => no(reasons::UNASSIGNED, format!("{ip} is on no server")),
-        Some(_) => no(reasons::ELSEWHERE, format!("{ip} is not on {name}")),
+        None => unavailable(
+            reasons::UNASSIGNED,
+            format!("{ip} is not assigned to a server"),
+        ),
+        Some(_) => unavailable(reasons::ELSEWHERE, format!("{ip} is not on {name}")),
     }
 }
 
-fn provider_reachable(scene: &Assessment<'_>) -> Condition {
+fn provider_reachable_condition(scene: &Assessment<'_>) -> Condition {
     let kind = kinds::PROVIDER_REACHABLE;
-    match scene.world.cloud.trouble.as_ref() {
+    match scene.observed.floating_ip.trouble.as_ref() {
         Some(
             trouble @ (ProviderTrouble::NoToken(_)
             | ProviderTrouble::Unauthorized
             | ProviderTrouble::Unreachable(_)),
-        ) => Condition::new_false(kind, reason(trouble), said(scene, trouble)),
-        // Every call that is refused for its rate would turn it otherwise.
-        Some(trouble @ ProviderTrouble::Throttled) if scene.stale() => {
-            Condition::new_false(kind, reason(trouble), said(scene, trouble))
+        ) => Condition::new_false(
+            kind,
+            trouble_reason(trouble),
+            trouble_message(scene, trouble),
+        ),
+        // Otherwise every throttled call would flip the condition.
+        Some(trouble @ ProviderTrouble::Throttled) if scene.is_stale() => Condition::new_false(
+            kind,
+            trouble_reason(trouble),
+            trouble_message(scene, trouble),
+        ),
+        _ if scene.observed.floating_ip.observed.is_none()
+            && scene.observed.floating_ip.trouble.is_none() =>
+        {
+            Condition::new_unknown(kind, reasons::STALE, "the provider was not called yet")
         }
-        _ if scene.world.cloud.seen.is_none() && scene.world.cloud.trouble.is_none() => {
-            Condition::new_unknown(kind, reasons::STALE, "the provider has not been asked yet")
-        }
-        _ => Condition::new_true(kind, reasons::ANSWERS, "the provider answers"),
+        _ => Condition::new_true(kind, reasons::ANSWERS, "the provider responds"),
     }
 }
 
-fn redundant(scene: &Assessment<'_>) -> Condition {
+fn redundant_condition(scene: &Assessment<'_>) -> Condition {
     let kind = kinds::REDUNDANT;
-    let nodes = scene.world.nodes.iter();
+    let nodes = scene.observed.nodes.iter();
     let fit: Vec<&str> = nodes
-        .filter(|node| serves(scene, node))
+        .filter(|node| can_hold(scene, node))
         .map(|node| node.name.as_str())
         .collect();
     if fit.len() >= 2 {
@@ -219,7 +243,7 @@ fn redundant(scene: &Assessment<'_>) -> Condition {
     } else {
         reasons::NO_STANDBY
     };
-    let why = why_not(scene);
+    let why = candidates_message(scene);
     let message = match (fit.first(), why.as_str()) {
         (Some(name), "") => format!("{name} is the only candidate: label another node"),
         (Some(name), why) => format!("only {name} can hold the floating IP: {why}"),
@@ -229,17 +253,17 @@ fn redundant(scene: &Assessment<'_>) -> Condition {
     Condition::new_false(kind, reason, message)
 }
 
-fn held(scene: &Assessment<'_>) -> Condition {
+fn held_condition(scene: &Assessment<'_>) -> Condition {
     match &scene.held {
         Some(held) => Condition::new_true(kinds::HELD, reasons::HELD, held.message.clone()),
         None => Condition::new_false(kinds::HELD, reasons::NOT_HELD, "automation is not frozen"),
     }
 }
 
-/// Whether Node and CiliumNode agree; nothing to say where there is no CiliumNode.
-fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
+/// Whether Node and CiliumNode have the same gateway labels; omitted without CiliumNodes.
+fn labels_consistent_condition(scene: &Assessment<'_>) -> Option<Condition> {
     let kind = kinds::LABELS_CONSISTENT;
-    let nodes = || scene.world.nodes.iter();
+    let nodes = || scene.observed.nodes.iter();
     nodes().find(|node| node.cilium.is_some())?;
     let differs = |node: &&CandidateNode| {
         let labelled = |labels: LabelState| labels != LabelState::None;
@@ -247,7 +271,11 @@ fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
             .is_some_and(|c| labelled(c) != labelled(node.labels))
     };
     Some(match nodes().find(differs) {
-        None => Condition::new_true(kind, reasons::CONSISTENT, "Node and CiliumNode agree"),
+        None => Condition::new_true(
+            kind,
+            reasons::CONSISTENT,
+            "Node and CiliumNode have the same gateway labels",
+        ),
         Some(node) => {
             let message = format!(
                 "the gateway labels of {} differ between Node and CiliumNode",
@@ -258,24 +286,27 @@ fn labels_consistent(scene: &Assessment<'_>) -> Option<Condition> {
     })
 }
 
-/// Said only where it speaks against it, and not of one failure: the next write may succeed.
-fn fenced(scene: &Assessment<'_>) -> Option<Condition> {
-    let cloud = &scene.world.cloud;
-    let failed = cloud.claim.as_ref().filter(|failed| failed.times > 1)?;
-    // It may have been written all the same, and only the answer was lost.
-    cloud
-        .seen
+/// Reported only for a problem, and not after a single failure, since the next write may succeed.
+fn fenced_condition(scene: &Assessment<'_>) -> Option<Condition> {
+    let cloud = &scene.observed.floating_ip;
+    let failed = cloud
+        .term_failure
         .as_ref()
-        .filter(|it| it.term != scene.world.term)?;
-    let why = unwritten(&failed.trouble);
+        .filter(|failed| failed.failures > 1)?;
+    // The write may have been applied although its response was lost.
+    cloud
+        .observed
+        .as_ref()
+        .filter(|it| it.term != scene.observed.term)?;
+    let why = term_message(&failed.trouble);
     let message = format!("term label not written: {why}; an old leader would not notice this one");
     let reason = reasons::TERM_NOT_WRITTEN;
     Some(Condition::new_false(kinds::FENCED, reason, message))
 }
 
-/// Whether a condition of this kind and reason, with this status, is news: the object does not say it.
-pub(super) fn is_news(scene: &Assessment<'_>, condition: &Condition) -> bool {
-    let mut before = scene.world.status.conditions.iter();
+/// Whether the object does not have this condition with this status and reason yet.
+pub(super) fn is_new_condition(scene: &Assessment<'_>, condition: &Condition) -> bool {
+    let mut before = scene.observed.status.conditions.iter();
     !before.any(|before| {
         before.type_ == condition.type_
             && before.reason == condition.reason

@@ -1,63 +1,63 @@
-//! Who shall be the gateway. Knows nothing of how the floating IP gets there.
+//! Elects the gateway. How the floating IP is moved there is decided elsewhere.
 
 use aplomb_api::egress::{MoveCause, Suspicion};
 use jiff::Timestamp;
 
-use super::elsewhere::holder;
-use super::health::{GatewayHealth, HealthIssue, dead, out, promotable, suspicion};
-use super::limits::{capped_until, dwells_until};
-use super::pace::LOCKED;
+use super::elsewhere::current_holder;
+use super::health::{GatewayHealth, HealthIssue, is_dead, is_promotable, removal_cause, suspicion};
+use super::limits::{cap_end, dwell_end};
+use super::pace::MAX_FAST_LOCK_RETRIES;
 use crate::world::{ActionState, CandidateNode, LabelState, Observed};
 
-/// How many Assigns to one server are refused, or meet a lock, before another candidate is tried.
-pub(crate) const REFUSALS: u32 = 3;
+/// How many refused or locked Assigns to one server lead to another candidate.
+pub(crate) const MAX_REFUSALS: u32 = 3;
 
 /// The outcome of an election.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Election<'a> {
-    /// This node.
+    /// This node is the gateway.
     Chosen(ElectedNode<'a>),
-    /// The gateway is in trouble and its grace is running: nothing is done.
+    /// The gateway has a problem and its grace period is running: nothing is done.
     Grace {
         /// The gateway.
         node: &'a CandidateNode,
-        /// What is wrong with it.
+        /// Its problem.
         trouble: HealthIssue,
     },
-    /// The gateway is in trouble for too long, but there were too many moves already.
+    /// The grace period of the gateway has ended, but the limit of moves is reached.
     Capped {
         /// The gateway.
         node: &'a CandidateNode,
-        /// What is wrong with it.
+        /// Its problem.
         trouble: HealthIssue,
-        /// When it may be moved.
+        /// When it may be replaced.
         until: Timestamp,
     },
-    /// No node can serve.
-    Nobody,
+    /// No node qualifies.
+    NoneEligible,
 }
 
-/// The node that shall be the gateway.
+/// The elected node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ElectedNode<'a> {
     /// The node.
     pub(super) node: &'a CandidateNode,
-    /// Why it is another than before, if it is.
+    /// Why it differs from the previous one, if it does.
     pub(super) cause: Option<MoveCause>,
-    /// When the need for that was first seen.
+    /// When the reason for that was first seen.
     pub(super) detected: Timestamp,
     /// When the pinned node may be chosen instead.
-    pub(super) pin_at: Option<Timestamp>,
+    pub(super) pinned_from: Option<Timestamp>,
 }
 
-/// Holds the election.
+/// Elects the gateway.
 pub(super) fn elect<'a>(
     world: &'a Observed,
     now: Timestamp,
     standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> Election<'a> {
-    let incumbent = incumbent(world, standings);
-    if let Some(incumbent) = incumbent.filter(|node| !gives_way(world, now, node)) {
+    let incumbent = current_gateway(world, standings);
+    if let Some(incumbent) = incumbent.filter(|node| !must_give_way(world, now, node)) {
         return Election::Chosen(confirmed_or_pinned(world, now, incumbent, standings));
     }
     let graces = standings.iter().filter_map(|(node, standing)| {
@@ -69,11 +69,12 @@ pub(super) fn elect<'a>(
     if let Some((node, trouble)) = graces.max_by_key(|(_, trouble)| trouble.ends) {
         return Election::Grace { node, trouble };
     }
-    replace(world, now, standings)
+    elect_successor(world, now, standings)
 }
 
-/// The gateway that may stay, if there is one: of several, the one that holds the floating IP.
-fn incumbent<'a>(
+/// The gateway that may stay, if there is one; if several have the labels, the one that holds the
+/// floating IP.
+fn current_gateway<'a>(
     world: &'a Observed,
     standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> Option<&'a CandidateNode> {
@@ -85,13 +86,13 @@ fn incumbent<'a>(
         let mut nodes = eligible().map(|(node, _)| *node);
         nodes.find(|node| Some(&node.name) == name)
     };
-    let holds = holder(world);
+    let holds = current_holder(world);
     named(holds.map(|node| &node.name))
         .or_else(|| named(world.status.active_node.as_ref()))
         .or_else(|| eligible().map(|(node, _)| *node).min_by_key(|n| &n.name))
 }
 
-/// `incumbent`, or the node to which a person has moved the floating IP or pinned it.
+/// `incumbent`, or the node to which a person moved or pinned the floating IP.
 fn confirmed_or_pinned<'a>(
     world: &'a Observed,
     now: Timestamp,
@@ -99,24 +100,24 @@ fn confirmed_or_pinned<'a>(
     standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> ElectedNode<'a> {
     let known = world.status.active_node.is_some();
-    let moved = holder(world).filter(|node| known && promotable(&world.spec, node));
+    let moved = current_holder(world).filter(|node| known && is_promotable(&world.spec, node));
     let node = moved.unwrap_or(incumbent);
     let stays = ElectedNode {
         node,
         cause: (node.name != incumbent.name).then_some(MoveCause::Adopted),
         detected: now,
-        pin_at: None,
+        pinned_from: None,
     };
     let eligible = |pinned: &CandidateNode| {
         let mut standings = standings.iter();
         standings.any(|(node, s)| node.name == pinned.name && *s == GatewayHealth::Eligible)
     };
-    let pinned = pinned(world, now).filter(|node| node.name != stays.node.name);
-    let pinned = pinned.filter(|node| eligible(node) || usable(world, node));
-    match (pinned, dwells_until(world, now)) {
+    let pinned = pinned_node(world, now).filter(|node| node.name != stays.node.name);
+    let pinned = pinned.filter(|node| eligible(node) || is_usable(world, node));
+    match (pinned, dwell_end(world, now)) {
         (None, _) => stays,
         (Some(_), Some(until)) => ElectedNode {
-            pin_at: Some(until),
+            pinned_from: Some(until),
             ..stays
         },
         (Some(node), None) => ElectedNode {
@@ -127,8 +128,8 @@ fn confirmed_or_pinned<'a>(
     }
 }
 
-/// The node that a person prefers, for as long as they asked.
-fn pinned(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
+/// The pinned node, while the pin is valid.
+fn pinned_node(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     let pin = world.spec.pin.as_ref()?;
     if pin.until.as_ref().is_some_and(|until| until.0 <= now) {
         return None;
@@ -136,61 +137,64 @@ fn pinned(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     world.nodes.iter().find(|node| node.name == pin.node)
 }
 
-/// Whether the floating IP can be moved to `node`: also the provider lets it.
-fn usable(world: &Observed, node: &CandidateNode) -> bool {
-    promotable(&world.spec, node) && !refused(world, node)
+/// Whether the floating IP can be moved to `node`, as far as node state and provider refusals show.
+fn is_usable(world: &Observed, node: &CandidateNode) -> bool {
+    is_promotable(&world.spec, node) && !is_refused(world, node)
 }
 
-/// The same, and now: no lock is in the way, and not all others were left for it.
-fn free(world: &Observed, node: &CandidateNode) -> bool {
-    usable(world, node) && !passed_over(world, node)
+/// The same at this moment: no lock is in the way, and it was not passed over in this round.
+fn is_unlocked(world: &Observed, node: &CandidateNode) -> bool {
+    is_usable(world, node) && !was_skipped(world, node)
 }
 
-/// Whether the gateway cannot get back the floating IP that it has lost, and another node could.
-fn gives_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
-    let declined = refused(world, node) || passed_over(world, node);
-    declined && successor(world, now).is_some_and(|other| free(world, other))
+/// Whether the gateway lost the floating IP and cannot get it back, while another node could take
+/// it.
+fn must_give_way(world: &Observed, now: Timestamp, node: &CandidateNode) -> bool {
+    let declined = is_refused(world, node) || was_skipped(world, node);
+    declined && next_candidate(world, now).is_some_and(|other| is_unlocked(world, other))
 }
 
-/// Whether `node` was tried in vain in this round, or meets a lock too often.
-fn passed_over(world: &Observed, node: &CandidateNode) -> bool {
-    let holds = holder(world).is_some_and(|holder| holder.name == node.name);
-    // Late in a round that goes on and on the first one that is unlocked should not wait for the others.
-    let patient = world.cloud.troubles <= LOCKED;
-    let most = if patient { REFUSALS } else { 1 };
+/// Whether `node` failed in this round, or met a lock too often.
+fn was_skipped(world: &Observed, node: &CandidateNode) -> bool {
+    let holds = current_holder(world).is_some_and(|holder| holder.name == node.name);
+    // Late in a long round, take the first unlocked candidate instead of waiting for the others.
+    let patient = world.floating_ip.troubles <= MAX_FAST_LOCK_RETRIES;
+    let most = if patient { MAX_REFUSALS } else { 1 };
     let passed = world.moving.as_ref().is_some_and(|moving| {
         let locked = moving.node == node.name && moving.locks >= most;
-        let before = node.server.is_some_and(|it| moving.passed.contains(&it));
+        let before = node
+            .server
+            .is_some_and(|it| moving.skipped_servers.contains(&it));
         locked || before
     });
     passed && !holds
 }
 
-/// Whether the provider refuses to move the floating IP to `node`, as far as was tried.
-fn refused(world: &Observed, node: &CandidateNode) -> bool {
-    let holds = holder(world).is_some_and(|holder| holder.name == node.name);
+/// Whether the provider refused to move the floating IP to `node`.
+fn is_refused(world: &Observed, node: &CandidateNode) -> bool {
+    let holds = current_holder(world).is_some_and(|holder| holder.name == node.name);
     world.moving.as_ref().is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
         let failed = match action {
             None | Some(ActionState::Error(_)) => true,
             Some(ActionState::Running) => false,
-            // It is said to be there, and a look has shown that it is not.
-            Some(ActionState::Success) => moving.looked && !holds,
+            // The action reported success, but a read shows that the floating IP is elsewhere.
+            Some(ActionState::Success) => moving.read_since && !holds,
         };
-        moving.node == node.name && failed && moving.refusals >= REFUSALS
+        moving.node == node.name && failed && moving.refusals >= MAX_REFUSALS
     })
 }
 
-/// Who takes over from a gateway that cannot stay.
-fn replace<'a>(
+/// The node that replaces a gateway that cannot stay.
+fn elect_successor<'a>(
     world: &'a Observed,
     now: Timestamp,
     standings: &[(&'a CandidateNode, GatewayHealth)],
 ) -> Election<'a> {
-    let gateway = gateway(world, standings);
-    if let Some((node, GatewayHealth::Spent(trouble))) = gateway
-        && !dead(&world.spec, node)
-        && let Some(until) = capped_until(world, now)
+    let gateway = failed_gateway(world, standings);
+    if let Some((node, GatewayHealth::GraceExpired(trouble))) = gateway
+        && !is_dead(&world.spec, node)
+        && let Some(until) = cap_end(world, now)
     {
         let trouble = trouble.clone();
         return Election::Capped {
@@ -200,26 +204,28 @@ fn replace<'a>(
         };
     }
     let (cause, detected) = match gateway {
-        Some((_, GatewayHealth::Spent(trouble))) => (because(trouble.what), trouble.since),
-        Some((_, GatewayHealth::Out(cause))) => (*cause, now),
-        _ => (absence(world), now),
+        Some((_, GatewayHealth::GraceExpired(trouble))) => {
+            (cause_of(trouble.suspicion), trouble.since)
+        }
+        Some((_, GatewayHealth::Unusable(cause))) => (*cause, now),
+        _ => (absence_cause(world), now),
     };
-    let Some(node) = successor(world, now) else {
-        return Election::Nobody;
+    let Some(node) = next_candidate(world, now) else {
+        return Election::NoneEligible;
     };
     Election::Chosen(ElectedNode {
         node,
         cause: Some(cause),
         detected,
-        pin_at: None,
+        pinned_from: None,
     })
 }
 
-fn successor(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
+fn next_candidate(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     let begun = world.status.moving.as_ref().map(|moving| &moving.to);
     let begun = world.nodes.iter().find(|node| Some(&node.name) == begun);
-    let preferred = [pinned(world, now), holder(world), begun];
-    let fits = |node: &&CandidateNode| free(world, node);
+    let preferred = [pinned_node(world, now), current_holder(world), begun];
+    let fits = |node: &&CandidateNode| is_unlocked(world, node);
     let mut preferred = preferred.into_iter().flatten();
     let lowest = |fits: &dyn Fn(&&CandidateNode) -> bool| {
         let nodes = world.nodes.iter().filter(|node| fits(node));
@@ -228,11 +234,11 @@ fn successor(world: &Observed, now: Timestamp) -> Option<&CandidateNode> {
     preferred
         .find(fits)
         .or_else(|| lowest(&fits))
-        .or_else(|| lowest(&|node| promotable(&world.spec, node)))
+        .or_else(|| lowest(&|node| is_promotable(&world.spec, node)))
 }
 
-/// Of the nodes with the labels, the one whose state says why it must be replaced.
-fn gateway<'a, 'b>(
+/// Of the nodes with the labels, the one whose state explains the replacement.
+fn failed_gateway<'a, 'b>(
     world: &Observed,
     standings: &'b [(&'a CandidateNode, GatewayHealth)],
 ) -> Option<(&'a CandidateNode, &'b GatewayHealth)> {
@@ -240,35 +246,35 @@ fn gateway<'a, 'b>(
         let mut standings = standings.iter();
         standings.find(|(node, _)| Some(&node.name) == name)
     };
-    named(holder(world).map(|node| &node.name))
+    named(current_holder(world).map(|node| &node.name))
         .or_else(|| named(world.status.active_node.as_ref()))
         .or_else(|| standings.iter().min_by_key(|(node, _)| &node.name))
         .map(|(node, standing)| (*node, standing))
 }
 
-/// Why there is no node with the labels.
-fn absence(world: &Observed) -> MoveCause {
+/// Why no node has the labels.
+fn absence_cause(world: &Observed) -> MoveCause {
     let Some(name) = world.status.active_node.as_ref() else {
         return MoveCause::Unassigned;
     };
     let Some(node) = world.nodes.iter().find(|node| &node.name == name) else {
         return MoveCause::NodeDeleted;
     };
-    if left_behind(node) {
+    if is_cilium_only(node) {
         return MoveCause::NodeDeleted;
     }
-    out(world, node)
-        .or_else(|| suspicion(&world.spec, node).map(because))
+    removal_cause(world, node)
+        .or_else(|| suspicion(&world.spec, node).map(cause_of))
         .unwrap_or(MoveCause::Unassigned)
 }
 
-/// Whether nothing of `node` is there but its CiliumNode.
-fn left_behind(node: &CandidateNode) -> bool {
+/// Whether only the CiliumNode of `node` is left.
+fn is_cilium_only(node: &CandidateNode) -> bool {
     let bare = node.labels == LabelState::None && node.server.is_none() && !node.candidate;
     node.terminating && bare && node.cilium.is_some()
 }
 
-const fn because(what: Suspicion) -> MoveCause {
+const fn cause_of(what: Suspicion) -> MoveCause {
     match what {
         Suspicion::Unhealthy => MoveCause::NodeUnhealthy,
         Suspicion::Unprepared => MoveCause::NodeUnprepared,

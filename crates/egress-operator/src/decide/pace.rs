@@ -1,68 +1,69 @@
-//! How soon a call to the provider is tried again. Waits stay near one tick of the rate limit's
-//! refill: who waits for minutes is still waiting when there is room.
+//! How soon a call to the provider is retried. Waits stay near one refill tick of the rate limit,
+//! because a client that waits for minutes misses the next free token.
 
 use std::time::Duration;
 
-use super::election::REFUSALS;
+use super::election::MAX_REFUSALS;
 use crate::world::{Observed, ProviderTrouble};
 
-/// One tick of the refill of a rate limit of 3,600 an hour.
+/// Refill interval of a rate limit of 3,600 per hour.
 pub(super) const TICK: Duration = Duration::from_secs(1);
 /// The longest wait of a move.
-const LONGEST: Duration = Duration::from_secs(5);
-/// How often a lock is tried before it is tried more rarely.
-pub(super) const LOCKED: u32 = 30;
-/// The longest wait between two writes of a leader's term that are refused.
-const CLAIM: Duration = Duration::from_secs(600);
-/// The spread of waits, so that several do not come at once.
+const MAX_MOVE_WAIT: Duration = Duration::from_secs(5);
+/// How many attempts at a lock are made before they become rarer.
+pub(super) const MAX_FAST_LOCK_RETRIES: u32 = 30;
+/// The longest wait between two refused writes of a leader's term.
+const MAX_TERM_WAIT: Duration = Duration::from_secs(600);
+/// Jitter of waits, so that several clients do not retry at the same moment.
 const SPREAD_MILLIS: u64 = 250;
 
-/// How long to wait before what a move needs is tried again, counted from the last failure.
-fn pause(world: &Observed, trouble: &ProviderTrouble) -> Duration {
-    if let (ProviderTrouble::Throttled, Some(pace)) = (trouble, world.cloud.pace) {
+/// How long to wait after the last failure before a move retries.
+fn retry_delay(world: &Observed, trouble: &ProviderTrouble) -> Duration {
+    if let (ProviderTrouble::Throttled, Some(pace)) = (trouble, world.floating_ip.retry_delay) {
         return pace;
     }
     let refusals = world.moving.as_ref().map_or(0, |moving| moving.refusals);
-    let times = world.cloud.troubles.max(refusals).max(1);
-    // One server again and again, or several in turn.
-    let always = refusals >= 2 * REFUSALS || (refusals >= REFUSALS && times >= 4 * REFUSALS);
+    let times = world.floating_ip.troubles.max(refusals).max(1);
+    // Either one server refuses again and again, or several in turn.
+    let always =
+        refusals >= 2 * MAX_REFUSALS || (refusals >= MAX_REFUSALS && times >= 4 * MAX_REFUSALS);
     let grown = TICK * 2_u32.saturating_pow(times.min(8) - 1);
     let pause = match trouble {
         ProviderTrouble::Throttled => TICK,
-        // Locks go within seconds; one that does not must not cost the budget much.
-        ProviderTrouble::Locked if times <= LOCKED => TICK,
-        ProviderTrouble::Locked => LONGEST,
-        // What was refused so often is refused for good, and must not cost the budget.
-        ProviderTrouble::Refused(_) if always => world.cloud.resync.max(LONGEST),
+        // Locks end within seconds; one that lasts must not use up the budget.
+        ProviderTrouble::Locked if times <= MAX_FAST_LOCK_RETRIES => TICK,
+        ProviderTrouble::Locked => MAX_MOVE_WAIT,
+        // A repeated refusal is permanent and must not use up the budget.
+        ProviderTrouble::Refused(_) if always => world.floating_ip.resync.max(MAX_MOVE_WAIT),
         ProviderTrouble::Unreachable(_)
         | ProviderTrouble::ActionFailed(_)
-        | ProviderTrouble::Refused(_) => grown.min(LONGEST),
-        // Only a person can help, and what they change is seen at once.
+        | ProviderTrouble::Refused(_) => grown.min(MAX_MOVE_WAIT),
+        // Only a person can fix this, and their change triggers a reconcile.
         ProviderTrouble::NoToken(_) | ProviderTrouble::Unauthorized | ProviderTrouble::NotFound => {
-            world.cloud.resync
+            world.floating_ip.resync
         }
     };
-    let spread = rng(world, u64::from(times)).u64(0..SPREAD_MILLIS);
+    let spread = object_rng(world, u64::from(times)).u64(0..SPREAD_MILLIS);
     pause + Duration::from_millis(spread)
 }
 
 /// How long a move must wait before its next call.
-pub(super) fn wait(world: &Observed) -> Duration {
-    let cloud = &world.cloud;
+pub(super) fn move_wait(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
     let (Some(trouble), Some(at)) = (&cloud.trouble, cloud.trouble_at) else {
         return Duration::ZERO;
     };
-    (at + pause(world, trouble)).saturating_sub(world.uptime)
+    (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
 }
 
-/// How long a move must wait before it is tried again after an action that came to nothing at `at`.
-pub(super) fn wait_after(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
-    (at + pause(world, trouble)).saturating_sub(world.uptime)
+/// How long a move must wait after an action that failed at `at`.
+pub(super) fn action_wait(world: &Observed, at: Duration, trouble: &ProviderTrouble) -> Duration {
+    (at + retry_delay(world, trouble)).saturating_sub(world.uptime)
 }
 
-/// How long after it was last asked for an action is asked for again. Most are over in seconds; those
-/// that are not must not cost the budget much.
-pub(super) fn between_polls(polls: u32) -> Duration {
+/// Pause between two polls of an action. Most actions end in seconds; the others must not use up
+/// the budget.
+pub(super) fn poll_interval(polls: u32) -> Duration {
     let millis = match polls {
         0..8 => 500,
         8..16 => 1_000,
@@ -71,39 +72,39 @@ pub(super) fn between_polls(polls: u32) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// When the floating IP is looked at next although nothing changed, in this process's time. Jitter
-/// goes upwards only: the number of looks an hour is a promise.
-pub(super) fn next_look(world: &Observed) -> Duration {
-    let cloud = &world.cloud;
-    let seen = cloud.seen.as_ref().map(|seen| seen.at);
+/// Time of the next routine read, in this process's time. Jitter only adds to it: the maximum
+/// number of reads per hour is documented.
+pub(super) fn next_read_at(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
+    let seen = cloud.observed.as_ref().map(|seen| seen.at);
     let Some(last) = seen.max(cloud.trouble_at) else {
         return Duration::ZERO;
     };
     let millis = u64::try_from(cloud.resync.as_millis()).unwrap_or(u64::MAX);
     let salt = u64::try_from(last.as_millis()).unwrap_or(u64::MAX);
-    let spread = rng(world, salt).u64(0..=millis / 10);
+    let spread = object_rng(world, salt).u64(0..=millis / 10);
     let due = last + cloud.resync + Duration::from_millis(spread);
-    due.max(cloud.not_before.unwrap_or_default())
+    due.max(cloud.next_read_at.unwrap_or_default())
 }
 
-/// When this leader's term may be written next, in this process's time: at once, a resync after a call that
-/// failed, and ever more rarely while it is the write itself that fails. A look always comes in between: the
-/// term may be there, and only the answer was lost.
-pub(super) fn next_claim(world: &Observed) -> Duration {
-    let cloud = &world.cloud;
-    // After the look that is due then, with its jitter.
+/// Time of the next write of this leader's term, in this process's time: at once, one resync after
+/// another call failed, and less and less often while the write itself fails. A read always comes
+/// in between, because a write without a response may have been applied.
+pub(super) fn next_term_write_at(world: &Observed) -> Duration {
+    let cloud = &world.floating_ip;
+    // After the read that is due then, with its jitter.
     let answered = cloud
         .trouble_at
         .map(|at| at + cloud.resync + cloud.resync / 8);
-    let accepted = cloud.claim.as_ref().map(|failed| {
-        let grown = cloud.resync * 2_u32.saturating_pow(failed.times.clamp(1, 5));
-        failed.at + grown.min(cloud.resync.max(CLAIM))
+    let accepted = cloud.term_failure.as_ref().map(|failed| {
+        let grown = cloud.resync * 2_u32.saturating_pow(failed.failures.clamp(1, 5));
+        failed.at + grown.min(cloud.resync.max(MAX_TERM_WAIT))
     });
     answered.max(accepted).unwrap_or_default()
 }
 
-/// Draws that belong to this object and `salt`, in every process alike.
-fn rng(world: &Observed, salt: u64) -> fastrand::Rng {
+/// Random numbers that depend only on this object and `salt`, the same in every process.
+fn object_rng(world: &Observed, salt: u64) -> fastrand::Rng {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let hash = world.name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(PRIME)

@@ -1,115 +1,120 @@
-//! What the status says: moments of events, never of looks, so that it stays as it is while nothing
-//! happens.
+//! The status: times of events, never of reads, so that it does not change while nothing happens.
 
 use aplomb_api::egress::{CandidateStatus, MoveCause, MoveStages, MoveStatus, StableEgressStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
+use super::assessment::Assessment;
 use super::conditions::cordoned_gateway;
 use super::election::{ElectedNode, Election};
-use super::health::{self, GatewayHealth, promotable};
-use super::movement::{cause, may_move};
-use super::scene::Assessment;
-use super::tidings::{between, later, span};
+use super::failover::{may_move, move_cause};
+use super::health::{self, GatewayHealth, is_promotable};
+use super::tidings::{add_span, elapsed_between, to_millis_span};
 use super::{labels, limits};
 use crate::world::{ActionState, CandidateNode, LabelState};
 
-/// What the status of `scene` shall say, next check and budget apart.
-pub(super) fn of(scene: &Assessment<'_>) -> StableEgressStatus {
-    let mut status = scene.world.status.clone();
+/// The status for `scene`, without next check and budget.
+pub(super) fn build_status(scene: &Assessment<'_>) -> StableEgressStatus {
+    let mut status = scene.observed.status.clone();
     if let Some(moving) = status.moving.as_mut().filter(|moving| !moving.overdue) {
-        // The clock may have been set back: the deadline is no farther away for that.
+        // If the clock was set back, the deadline must not move further away.
         moving.decided.0 = moving.decided.0.min(scene.now);
     }
-    status.suspects = health::suspects(&scene.standings);
-    status.candidates = candidates(scene);
-    status.elsewhere_since = scene.elsewhere.map(|e| MicroTime(e.since));
-    if let Some(seen) = &scene.world.cloud.seen {
+    status.suspects = health::suspects(&scene.gateway_health);
+    status.candidates = candidate_status(scene);
+    status.elsewhere_since = scene.foreign.map(|e| MicroTime(e.since));
+    if let Some(seen) = &scene.observed.floating_ip.observed {
         status.ip = Some(seen.ip.to_string());
         status.floating_ip_id = Some(seen.id);
         status.server_id = seen.server;
     }
     match &scene.election {
-        Election::Chosen(choice) if !scene.frozen() => chosen(scene, choice, &mut status),
-        _ if under_way(scene) => {}
+        Election::Chosen(choice) if !scene.is_frozen() => {
+            record_elected(scene, choice, &mut status)
+        }
+        _ if is_assign_in_flight(scene) => {}
         _ => status.moving = None,
     }
     if status.active_node.is_none()
         && let Some(node) = cordoned_gateway(scene)
     {
-        // Nobody was elected, and still it carries the traffic.
+        // No node was elected, but this one still carries traffic.
         status.active_node = Some(node.name.clone());
         status.active_was_candidate = node.candidate;
     }
     if let Some(moving) = &mut status.moving {
-        let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);
+        let deadline = add_span(moving.decided.0, scene.observed.spec.move_deadline.0);
         moving.overdue = moving.overdue || scene.now > deadline;
     }
     status
 }
 
-/// Whether an Assign is on its way, whoever is elected now.
-fn under_way(scene: &Assessment<'_>) -> bool {
-    let moving = scene.world.moving.as_ref();
+/// Whether an Assign is in flight, whichever node is elected now.
+fn is_assign_in_flight(scene: &Assessment<'_>) -> bool {
+    let moving = scene.observed.moving.as_ref();
     moving.is_some_and(|moving| {
         let action = moving.action.as_ref().map(|action| &action.state);
-        action == Some(&ActionState::Running) || !moving.looked
+        action == Some(&ActionState::Running) || !moving.read_since
     })
 }
 
-fn candidates(scene: &Assessment<'_>) -> CandidateStatus {
-    let nodes = scene.world.nodes.iter().filter(|node| node.candidate);
+fn candidate_status(scene: &Assessment<'_>) -> CandidateStatus {
+    let nodes = scene.observed.nodes.iter().filter(|node| node.candidate);
     let (mut total, mut ready) = (0, 0);
     for node in nodes {
         total += 1;
-        ready += u32::from(serves(scene, node));
+        ready += u32::from(can_hold(scene, node));
     }
     CandidateStatus { total, ready }
 }
 
-/// Whether `node` could hold the floating IP now, as the gateway or as another.
-pub(super) fn serves(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
-    let mut standings = scene.standings.iter();
+/// Whether `node` could hold the floating IP now, as the gateway or as a standby.
+pub(super) fn can_hold(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
+    let mut standings = scene.gateway_health.iter();
     let eligible =
         standings.any(|(other, s)| other.name == node.name && *s == GatewayHealth::Eligible);
-    eligible || promotable(&scene.world.spec, node)
+    eligible || is_promotable(&scene.observed.spec, node)
 }
 
 /// Whether the floating IP is known to be on `node`.
-pub(super) fn confirmed(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
-    let seen = scene.world.cloud.seen.as_ref();
+pub(super) fn is_confirmed(scene: &Assessment<'_>, node: &CandidateNode) -> bool {
+    let seen = scene.observed.floating_ip.observed.as_ref();
     let holds = seen.is_some_and(|seen| seen.server.is_some() && seen.server == node.server);
-    let moving = scene.world.moving.as_ref();
-    let doubted = moving.is_some_and(|moving| !moving.looked);
+    let moving = scene.observed.moving.as_ref();
+    let doubted = moving.is_some_and(|moving| !moving.read_since);
     holds && !doubted
 }
 
-fn chosen(scene: &Assessment<'_>, choice: &ElectedNode<'_>, status: &mut StableEgressStatus) {
+fn record_elected(
+    scene: &Assessment<'_>,
+    choice: &ElectedNode<'_>,
+    status: &mut StableEgressStatus,
+) {
     let node = choice.node;
-    let sent = scene.world.moving.as_ref();
-    if under_way(scene) && sent.is_some_and(|moving| moving.node != node.name) {
-        // It is seen through first; who is elected then may be another again.
+    let sent = scene.observed.moving.as_ref();
+    if is_assign_in_flight(scene) && sent.is_some_and(|moving| moving.node != node.name) {
+        // The move in flight is completed first; the election may change until then.
         return;
     }
-    let confirmed = confirmed(scene, node);
-    let known = scene.world.cloud.seen.is_some();
+    let confirmed = is_confirmed(scene, node);
+    let known = scene.observed.floating_ip.observed.is_some();
     let away = known && !confirmed && may_move(scene, choice);
     let before = status.active_node.as_ref();
     let followed = confirmed && before.is_some_and(|before| *before != node.name);
     let begun = status.moving.is_some();
     if away || followed || (begun && confirmed) {
-        let moving = moving(scene, choice, status.moving.take(), followed);
-        status.moving = Some(timed(scene, node, moving, confirmed));
-    } else if !under_way(scene) {
+        let moving = current_move(scene, choice, status.moving.take(), followed);
+        status.moving = Some(record_stages(scene, node, moving, confirmed));
+    } else if !is_assign_in_flight(scene) {
         status.moving = None;
     }
-    if confirmed && labels::settle(scene, node).is_none() {
-        settled(scene, node, status);
+    if confirmed && labels::settle_labels(scene, node).is_none() {
+        record_settled(scene, node, status);
     }
 }
 
-/// The move to the elected node: the one that has begun, if it has.
-fn moving(
+/// The move to the elected node; the one in progress if there is one.
+fn current_move(
     scene: &Assessment<'_>,
     choice: &ElectedNode<'_>,
     begun: Option<MoveStatus>,
@@ -119,7 +124,7 @@ fn moving(
     match begun {
         Some(begun) if begun.to == *to => return begun,
         Some(begun) => {
-            // Another node than at first: the need is the same, and so is the time it was seen.
+            // The target changed, but the reason and the time it was detected are the same.
             let stages = MoveStages {
                 decide: begun.stages.decide,
                 ..MoveStages::default()
@@ -132,13 +137,13 @@ fn moving(
         }
         None => {}
     }
-    let cause = match cause(scene, choice) {
+    let cause = match move_cause(scene, choice) {
         MoveCause::Unassigned if followed => MoveCause::Adopted,
         cause => cause,
     };
     MoveStatus {
         from: scene
-            .world
+            .observed
             .status
             .active_node
             .clone()
@@ -151,29 +156,29 @@ fn moving(
         unlabelled_since: None,
         overdue: false,
         stages: MoveStages {
-            decide: Some(span(between(choice.detected, scene.now))),
+            decide: Some(to_millis_span(elapsed_between(choice.detected, scene.now))),
             ..MoveStages::default()
         },
     }
 }
 
-/// `moving`, with the stages that are over by now.
-fn timed(
+/// `moving` with the stages completed so far.
+fn record_stages(
     scene: &Assessment<'_>,
     node: &CandidateNode,
     mut moving: MoveStatus,
     confirmed: bool,
 ) -> MoveStatus {
-    let accepted = scene.world.moving.as_ref();
+    let accepted = scene.observed.moving.as_ref();
     let accepted = accepted.is_some_and(|m| m.node == node.name && m.action.is_some());
-    let elapsed = between(moving.decided.0, scene.now);
+    let elapsed = elapsed_between(moving.decided.0, scene.now);
     let stages = &mut moving.stages;
     if accepted || confirmed {
-        stages.accept.get_or_insert(span(elapsed));
+        stages.accept.get_or_insert(to_millis_span(elapsed));
     }
     let so_far = |parts: [Option<aplomb_api::DurationString>; 2]| {
         let parts = parts.into_iter().flatten().map(|part| part.0).sum();
-        span(elapsed.saturating_sub(parts))
+        to_millis_span(elapsed.saturating_sub(parts))
     };
     if confirmed {
         let rest = so_far([stages.accept, None]);
@@ -183,16 +188,16 @@ fn timed(
         let rest = so_far([stages.accept, stages.assign]);
         stages.label.get_or_insert(rest);
     }
-    if scene.standings.is_empty() {
+    if scene.gateway_health.is_empty() {
         moving.unlabelled_since.get_or_insert(MicroTime(scene.now));
     } else if let Some(since) = moving.unlabelled_since.take() {
-        stages.unlabelled = Some(span(between(since.0, scene.now)));
+        stages.unlabelled = Some(to_millis_span(elapsed_between(since.0, scene.now)));
     }
     moving
 }
 
-/// The elected node holds the floating IP and the labels, and no other node has any.
-fn settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgressStatus) {
+/// The elected node holds the floating IP and the labels, and no other node has labels.
+fn record_settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgressStatus) {
     let was = status.active_node.as_ref() == Some(&node.name) && status.active_was_candidate;
     status.active_was_candidate = was || node.candidate;
     status.active_node = Some(node.name.clone());
@@ -202,17 +207,17 @@ fn settled(scene: &Assessment<'_>, node: &CandidateNode, status: &mut StableEgre
     let now = scene.now;
     moving.ended = Some(MicroTime(now));
     moving.stages.unlabelled.get_or_insert_default();
-    moving.stages.total = Some(span(between(moving.detected.0, now)));
-    let deadline = later(moving.decided.0, scene.world.spec.move_deadline.0);
+    moving.stages.total = Some(to_millis_span(elapsed_between(moving.detected.0, now)));
+    let deadline = add_span(moving.decided.0, scene.observed.spec.move_deadline.0);
     moving.overdue = moving.overdue || now > deadline;
     if moving.cause != MoveCause::Adopted {
-        limits::forget_old(&mut status.recent_moves, now);
+        limits::drop_expired_moves(&mut status.recent_moves, now);
         status.recent_moves.push(Time(whole_second(now)));
     }
     status.last_move = Some(moving);
 }
 
-/// `moment` as a Time is written.
+/// `moment` at the precision of a Kubernetes `Time`.
 fn whole_second(moment: Timestamp) -> Timestamp {
     Timestamp::from_second(moment.as_second()).unwrap_or(moment)
 }

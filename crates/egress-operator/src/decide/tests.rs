@@ -1,12 +1,11 @@
-//! Decisions, one by one and in sequences: a model of nodes and provider carries out the steps, so that
-//! what is tested is where things end up and what was seen on the way.
+//! Tests of decisions, one by one and in sequences: a model of nodes and provider runs the steps,
+//! so that tests check the final state and every state in between.
 
-mod claims;
+mod assertions;
 mod conditions;
 mod failures;
 mod holds;
 mod limits;
-mod lists;
 mod locks;
 mod model;
 mod moves;
@@ -15,3 +14,4 @@ mod parity_graces;
 mod properties;
 mod provider;
 mod steady;
+mod term_writes;

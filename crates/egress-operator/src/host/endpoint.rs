@@ -1,4 +1,5 @@
-//! What a kubelet asks: `/livez` and `/readyz`. Ready means that address, rule and routes are there.
+//! `/livez` and `/readyz` for the kubelet. Ready means that addresses, rules and routes are
+//! present.
 
 use std::net::SocketAddr;
 
@@ -26,16 +27,16 @@ pub(super) async fn serve(
     tracing::info!(%address, "Serving /livez and /readyz");
     let router = Router::new()
         .route("/livez", get(async || "ok\n"))
-        .route("/readyz", get(ready))
+        .route("/readyz", get(readyz))
         .with_state(standing);
     Ok(tasks.spawn_forever("endpoint", async move {
         if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "Endpoint is no longer served");
+            tracing::error!(%error, "Failed to serve /livez and /readyz");
         }
     }))
 }
 
-async fn ready(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
+async fn readyz(State(standing): State<watch::Receiver<NodeReadiness>>) -> (StatusCode, String) {
     match &*standing.borrow() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (

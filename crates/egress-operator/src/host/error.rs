@@ -1,49 +1,48 @@
-//! What can go wrong on a node, in words that name the flag or the capability and what to do.
+//! Errors of the node agent. Each names the flag or capability and what to do.
 
 use std::io;
 use std::net::SocketAddr;
 
-/// What went wrong on a node.
+/// An error of the node agent.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is nothing to hold.
-    #[error("no address: name one with --address, or a StableEgress with --stable-egress")]
+    /// No address is configured.
+    #[error("no address: set --address or --stable-egress")]
     NoAddress,
-    /// A StableEgress is named and there is no cluster to look it up in.
-    #[error("--stable-egress needs a cluster: give --kubeconfig FILE, or run it in a pod")]
+    /// A StableEgress is named, but no cluster to read it from is configured.
+    #[error("--stable-egress needs a cluster: set --kubeconfig, or run in a pod")]
     NoCluster,
-    /// Tables of the kernel's own.
+    /// The table is reserved by the kernel.
     #[error(
-        "--table {0} is one of the kernel's own or out of range: take one from 1 to 252, or above 255"
+        "--table {0} is reserved by the kernel or out of range: use 1 to 252, or a number above 255"
     )]
     Table(u32),
-    /// No such interface.
-    #[error("there is no interface {0:?}: `ip link` lists them; correct --interface")]
+    /// The interface does not exist.
+    #[error(
+        "interface {0:?} does not exist: list interfaces with `ip link` and correct --interface"
+    )]
     NoInterface(String),
-    /// None can be chosen.
-    #[error("no interface has a default route: name one with --interface")]
+    /// No interface can be chosen.
+    #[error("no interface has a default route: set --interface")]
     NoDefaultRoute,
     /// The capability is missing.
     #[error(
-        "the kernel does not allow to change {0}: the capability NET_ADMIN is missing; add it under \
-         securityContext.capabilities.add, or run as root"
+        "cannot change {0}: add NET_ADMIN under securityContext.capabilities.add, or run as root"
     )]
     NotPermitted(String),
-    /// Something else is in the way.
-    #[error(
-        "{0} cannot be added, since something else is in its place: choose another --table or --priority"
-    )]
-    Taken(String),
-    /// The kernel refused.
-    #[error("{0} cannot be changed: {1}")]
+    /// Another entry is in the way.
+    #[error("cannot add {0}: another entry is in its place; choose another --table or --priority")]
+    Occupied(String),
+    /// The kernel returned an error.
+    #[error("cannot change {0}: {1}")]
     Refused(String, io::Error),
-    /// What is there cannot be read.
-    #[error("what the kernel has cannot be read: {0}")]
+    /// The present entries cannot be read.
+    #[error("cannot read network state: {0}")]
     Unread(String),
-    /// No socket to the kernel.
-    #[error("no netlink socket: {0}")]
+    /// No netlink socket.
+    #[error("cannot open a netlink socket: {0}")]
     Socket(io::Error),
-    /// The endpoint cannot be served.
-    #[error("--listen {0} cannot be used: {1}")]
+    /// The endpoint cannot listen.
+    #[error("cannot listen on {0} (--listen): {1}")]
     Listen(SocketAddr, io::Error),
 }

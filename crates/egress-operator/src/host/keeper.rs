@@ -1,7 +1,7 @@
-//! Keeps a node as it must be, from the first look to a clean stop.
+//! Keeps a node in the desired state until it is stopped, then cleans up.
 //!
-//! Woken by the kernel's own notices and, since those can be lost, by a slow look around. It removes
-//! what it added and nothing else.
+//! Triggered by netlink notifications and, since those can be lost, by a slow poll. It removes only
+//! what it added.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,29 +13,29 @@ use tokio::time::sleep;
 
 use super::error::Error;
 use super::netlink::{KernelEvents, NetlinkHandle};
-use super::plan::{NetChanges, NetItem, Placement, changes, owned};
+use super::plan::{NetChanges, NetItem, Placement, classify_items, plan_changes};
 use super::{NodeSettings, Slot};
 
-/// How often a look is taken although nothing was heard.
-const SLOWLY: Duration = Duration::from_secs(30);
-/// How soon after something that failed.
-const SOON: Duration = Duration::from_secs(5);
-/// How long notices are gathered before they are followed: they come in bursts.
-const GATHER: Duration = Duration::from_millis(100);
+/// Interval of the poll without notifications.
+const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
+/// Pause after a failure.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// How long notifications are collected before they are handled: they arrive in bursts.
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
-/// How the node stands: ready, or why not.
+/// Whether the node is ready, or why not.
 pub(super) type NodeReadiness = Result<(), String>;
 
 /// Keeps one interface of a node.
 pub(super) struct AddressKeeper {
     settings: NodeSettings,
     interface: String,
-    kernel: NetlinkHandle,
+    netlink: NetlinkHandle,
     tasks: Tasks,
-    /// What this process added, for kernels that do not keep our mark.
+    /// Items added by this process, for kernels that do not store our mark.
     added: BTreeSet<NetItem>,
-    standing: watch::Sender<NodeReadiness>,
-    /// The interface's index, when it was last there.
+    readiness: watch::Sender<NodeReadiness>,
+    /// Index of the interface when it was last present.
     link: u32,
 }
 
@@ -49,22 +49,25 @@ impl AddressKeeper {
         let kernel = NetlinkHandle::open(tasks)?;
         let interface = match &settings.interface {
             Some(name) => name.clone(),
-            None => kernel.default_link().await?.ok_or(Error::NoDefaultRoute)?,
+            None => kernel
+                .default_link_name()
+                .await?
+                .ok_or(Error::NoDefaultRoute)?,
         };
-        let link = kernel.link(&interface).await?;
+        let link = kernel.link_index(&interface).await?;
         let link = link.ok_or_else(|| Error::NoInterface(interface.clone()))?;
         Ok(Self {
             settings,
             interface,
-            kernel,
+            netlink: kernel,
             tasks: tasks.clone(),
             added: BTreeSet::new(),
-            standing,
+            readiness: standing,
             link,
         })
     }
 
-    /// Keeps the node until `shutdown`, then removes what was added.
+    /// Keeps the node in the desired state until `shutdown`, then removes what was added.
     pub(super) async fn run(
         mut self,
         mut slots: watch::Receiver<Vec<Slot>>,
@@ -74,12 +77,12 @@ impl AddressKeeper {
         let mut news = KernelEvents::open(&self.tasks)?;
         loop {
             let now = slots.borrow_and_update().clone();
-            let pause = self.look(&now).await?;
+            let pause = self.reconcile(&now).await?;
             let tables = self.tables(now.len());
             tokio::select! { biased;
                 () = &mut shutdown => break,
                 Ok(()) = slots.changed() => {}
-                heard = heard(&mut news, self.link, &tables) => {
+                heard = wait_for_change(&mut news, self.link, &tables) => {
                     if !heard {
                         news = KernelEvents::open(&self.tasks)?;
                     }
@@ -87,29 +90,29 @@ impl AddressKeeper {
                 () = sleep(pause) => {}
             }
         }
-        self.clear(slots.borrow().len()).await
+        self.remove_all(slots.borrow().len()).await
     }
 
-    /// Looks once, changes what has to be, says how it stands, and when to look again.
-    async fn look(&mut self, slots: &[Slot]) -> Result<Duration, Error> {
-        let (standing, pause) = match self.converge(slots).await {
-            // Without the capability nothing will ever work: better a process that does not start.
+    /// Checks once and applies changes. Returns when to check again.
+    async fn reconcile(&mut self, slots: &[Slot]) -> Result<Duration, Error> {
+        let (standing, pause) = match self.apply_changes(slots).await {
+            // Without the capability no change can ever succeed: exit instead of retrying.
             Err(error @ Error::NotPermitted(_)) => return Err(error),
-            Err(error) => (Err(error.to_string()), SOON),
-            Ok(()) => (known(slots), SLOWLY),
+            Err(error) => (Err(error.to_string()), RETRY_INTERVAL),
+            Ok(()) => (initial_readiness(slots), RESYNC_INTERVAL),
         };
-        if *self.standing.borrow() != standing {
+        if *self.readiness.borrow() != standing {
             match &standing {
                 Ok(()) => tracing::info!(interface = self.interface, "Node is prepared"),
                 Err(why) => tracing::warn!(interface = self.interface, why, "Node is not prepared"),
             }
         }
-        self.say(standing);
+        self.set_readiness(standing);
         Ok(pause)
     }
 
-    async fn converge(&mut self, slots: &[Slot]) -> Result<(), Error> {
-        let link = self.kernel.link(&self.interface).await?;
+    async fn apply_changes(&mut self, slots: &[Slot]) -> Result<(), Error> {
+        let link = self.netlink.link_index(&self.interface).await?;
         self.link = link.ok_or_else(|| Error::NoInterface(self.interface.clone()))?;
         let place = Placement {
             link: self.link,
@@ -118,80 +121,85 @@ impl AddressKeeper {
         };
         let known = slots.iter().enumerate().filter_map(|(number, slot)| {
             let ip: IpAddr = slot.ip?;
-            Some((ip, self.settings.table_of(number)))
+            Some((ip, self.settings.table_for(number)))
         });
         let known: Vec<_> = known.collect();
-        // What an unknown address needs is unknown too: what is there for it stays.
+        // What an unknown address needs is unknown too: its present items stay.
         let tables = known.iter().map(|(_, table)| *table).collect();
         let wanted: BTreeSet<NetItem> = known
             .iter()
-            .flat_map(|(ip, table)| place.wanted(*ip, *table))
+            .flat_map(|(ip, table)| place.items_for(*ip, *table))
             .collect();
-        let present = self.present(&tables).await?;
-        let plan = changes(&wanted, &present);
+        let present = self.present_items(&tables).await?;
+        let plan = plan_changes(&wanted, &present);
         let lost = plan.add.first();
-        if let Some(first) = lost.filter(|_| self.standing.borrow().is_ok()) {
+        if let Some(first) = lost.filter(|_| self.readiness.borrow().is_ok()) {
             let why = format!("{first} is missing");
             tracing::warn!(interface = self.interface, why, "Node is not prepared");
-            self.say(Err(why));
+            self.set_readiness(Err(why));
         }
-        self.carry_out(&plan).await
+        self.execute(&plan).await
     }
 
-    async fn present(&self, tables: &BTreeSet<u32>) -> Result<BTreeMap<NetItem, bool>, Error> {
-        let found = self.kernel.found(self.link, tables).await?;
-        Ok(owned(&found, &self.added))
+    async fn present_items(
+        &self,
+        tables: &BTreeSet<u32>,
+    ) -> Result<BTreeMap<NetItem, bool>, Error> {
+        let found = self.netlink.list_items(self.link, tables).await?;
+        Ok(classify_items(&found, &self.added))
     }
 
-    async fn carry_out(&mut self, plan: &NetChanges) -> Result<(), Error> {
+    async fn execute(&mut self, plan: &NetChanges) -> Result<(), Error> {
         for item in &plan.remove {
-            self.kernel.remove(item).await?;
+            self.netlink.remove(item).await?;
             self.added.remove(item);
             tracing::info!(interface = self.interface, "Removed {item}");
         }
         for item in &plan.add {
-            self.kernel.add(item).await?;
+            self.netlink.add(item).await?;
             self.added.insert(*item);
             tracing::info!(interface = self.interface, "Added {item}");
         }
         Ok(())
     }
 
-    /// Removes everything that is ours.
-    async fn clear(&mut self, slots: usize) -> Result<(), Error> {
-        self.say(Err("stopping".to_owned()));
+    /// Removes everything this process added.
+    async fn remove_all(&mut self, slots: usize) -> Result<(), Error> {
+        self.set_readiness(Err("stopping".to_owned()));
         let tables = self.tables(slots).into_iter().collect();
-        let present = self.present(&tables).await?;
-        let plan = changes(&BTreeSet::new(), &present);
-        self.carry_out(&plan).await
+        let present = self.present_items(&tables).await?;
+        let plan = plan_changes(&BTreeSet::new(), &present);
+        self.execute(&plan).await
     }
 
-    fn say(&self, standing: NodeReadiness) {
-        drop(self.standing.send_replace(standing));
+    fn set_readiness(&self, standing: NodeReadiness) {
+        drop(self.readiness.send_replace(standing));
     }
 
     fn tables(&self, slots: usize) -> Vec<u32> {
         let numbers = 0..slots;
         numbers
-            .map(|number| self.settings.table_of(number))
+            .map(|number| self.settings.table_for(number))
             .collect()
     }
 }
 
 /// Whether every address is known.
-fn known(slots: &[Slot]) -> NodeReadiness {
+fn initial_readiness(slots: &[Slot]) -> NodeReadiness {
     let unknown = slots.iter().find(|slot| slot.ip.is_none());
     let name = unknown.and_then(|slot| slot.name.as_deref());
     match name {
-        Some(name) => Err(format!("StableEgress {name} does not say its address yet")),
+        Some(name) => Err(format!(
+            "StableEgress {name} has no address in its status yet"
+        )),
         None => Ok(()),
     }
 }
 
-/// Waits for a burst of notices that may concern us; `false` when no more can come.
-async fn heard(news: &mut KernelEvents, link: u32, tables: &[u32]) -> bool {
-    let more = news.next(link, tables).await;
-    sleep(GATHER).await;
-    news.drain();
+/// Waits for a burst of relevant notifications; `false` when no more can come.
+async fn wait_for_change(news: &mut KernelEvents, link: u32, tables: &[u32]) -> bool {
+    let more = news.next_change(link, tables).await;
+    sleep(DEBOUNCE).await;
+    news.discard_pending();
     more
 }

@@ -1,7 +1,7 @@
-//! Addresses by name: what the StableEgress objects of the cluster say of theirs.
+//! Addresses by name, read from the status of StableEgress objects.
 //!
-//! Reads only, and never forgets: an address that no object names any more stays until another takes
-//! its place, since a node that serves must not lose it to a mistake or an outage elsewhere.
+//! Read-only, and an address is never dropped: one that no object has any more stays until another
+//! replaces it, so that a mistake or an outage elsewhere cannot take it from a serving node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,29 +12,29 @@ use tokio::sync::watch;
 
 use super::Slot;
 
-/// The API server may be away for as long as it likes; what is known stays in place meanwhile.
-const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
+/// An outage of the API server may last any time; known addresses stay meanwhile.
+const NO_TIMEOUT: Duration = Duration::from_secs(365 * 86_400);
 
-/// An engine that fills the slots that have a name.
+/// An engine that fills in the slots that have a name.
 pub(super) fn engine(client: kube::Client, slots: watch::Sender<Vec<Slot>>) -> Engine {
-    let scope = scope(&slots.borrow());
+    let scope = watch_scope(&slots.borrow());
     let pass = move |egress: Arc<StableEgress>, _: Context<StableEgress>| {
-        fill(&slots, &egress);
+        fill_slots(&slots, &egress);
         async { Ok(Action::Done) }
     };
     let controller = Controller::new("egress-host", pass)
         .without_leader_election()
         .predicate(Predicate::changed_by(|egress: &StableEgress| {
-            said(egress).map(str::to_owned)
+            reported_ip(egress).map(str::to_owned)
         }))
         .in_scope(scope);
     Engine::new("egress-host", client)
-        .configure(|settings| settings.sync_deadline = FOR_EVER)
+        .configure(|settings| settings.sync_deadline = NO_TIMEOUT)
         .controller(controller)
 }
 
-/// One object where there is one name, all of them otherwise.
-fn scope(slots: &[Slot]) -> Scope {
+/// One object if there is one name, otherwise all.
+fn watch_scope(slots: &[Slot]) -> Scope {
     let names: Vec<_> = slots.iter().filter_map(|slot| slot.name.as_ref()).collect();
     let fields = match names[..] {
         [name] => Some(format!("metadata.name={name}")),
@@ -46,19 +46,23 @@ fn scope(slots: &[Slot]) -> Scope {
     }
 }
 
-fn said(egress: &StableEgress) -> Option<&str> {
+fn reported_ip(egress: &StableEgress) -> Option<&str> {
     egress.status.as_ref()?.ip.as_deref()
 }
 
-fn fill(slots: &watch::Sender<Vec<Slot>>, egress: &StableEgress) {
-    let (name, said) = (egress.metadata.name.as_deref(), said(egress));
+fn fill_slots(slots: &watch::Sender<Vec<Slot>>, egress: &StableEgress) {
+    let (name, said) = (egress.metadata.name.as_deref(), reported_ip(egress));
     let Some(said) = said else {
         return;
     };
-    // A network, as IPv6 has it, is written with its first address.
+    // An IPv6 network is represented by its first address.
     let ip = said.split('/').next().unwrap_or_default().parse();
     let Ok(ip) = ip else {
-        tracing::warn!(stable_egress = name, said, "Address cannot be read");
+        tracing::warn!(
+            stable_egress = name,
+            said,
+            "Failed to parse StableEgress address"
+        );
         return;
     };
     slots.send_if_modified(|slots| {
@@ -103,40 +107,43 @@ mod tests {
     #[test]
     fn each_slot_gets_the_address_of_its_name() {
         let slots = slots(&["office", "lab"]);
-        fill(&slots, &egress("lab", Some("2001:db8::1/64")));
-        fill(&slots, &egress("elsewhere", Some("203.0.113.9")));
+        fill_slots(&slots, &egress("lab", Some("2001:db8::1/64")));
+        fill_slots(&slots, &egress("elsewhere", Some("203.0.113.9")));
         assert_eq!(ips(&slots), [None, Some("2001:db8::1".to_owned())]);
     }
 
     #[test]
     fn an_address_stays_until_another_is_known() {
         let slots = slots(&["office"]);
-        fill(&slots, &egress("office", Some("203.0.113.7")));
+        fill_slots(&slots, &egress("office", Some("203.0.113.7")));
         for nothing in [None, Some("gone")] {
-            fill(&slots, &egress("office", nothing));
+            fill_slots(&slots, &egress("office", nothing));
             assert_eq!(ips(&slots), [Some("203.0.113.7".to_owned())]);
         }
-        fill(&slots, &egress("office", Some("203.0.113.8")));
+        fill_slots(&slots, &egress("office", Some("203.0.113.8")));
         assert_eq!(ips(&slots), [Some("203.0.113.8".to_owned())]);
     }
 
     #[test]
-    fn the_same_address_again_wakes_nobody() {
+    fn an_unchanged_address_does_not_notify() {
         let slots = slots(&["office"]);
         let mut woken = slots.subscribe();
-        fill(&slots, &egress("office", Some("203.0.113.7")));
+        fill_slots(&slots, &egress("office", Some("203.0.113.7")));
         assert!(woken.has_changed().unwrap());
         woken.mark_unchanged();
-        fill(&slots, &egress("office", Some("203.0.113.7")));
+        fill_slots(&slots, &egress("office", Some("203.0.113.7")));
         assert!(!woken.has_changed().unwrap());
     }
 
     #[test]
     fn one_name_is_watched_alone() {
         assert_eq!(
-            scope(&slots(&["office"]).borrow()).fields.as_deref(),
+            watch_scope(&slots(&["office"]).borrow()).fields.as_deref(),
             Some("metadata.name=office")
         );
-        assert_eq!(scope(&slots(&["office", "lab"]).borrow()).fields, None);
+        assert_eq!(
+            watch_scope(&slots(&["office", "lab"]).borrow()).fields,
+            None
+        );
     }
 }

@@ -1,6 +1,6 @@
-//! The kernel's side: reads what is there, adds and removes single items, and hears of changes.
+//! Access to the kernel: reads state, adds and removes single items, and subscribes to changes.
 //!
-//! Decides nothing. Needs the capability NET_ADMIN for changes, and nothing for the rest.
+//! Decides nothing. Changes need the capability NET_ADMIN; reads do not.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,10 +17,10 @@ use rtnetlink::sys::SocketAddr;
 use rtnetlink::{Handle, IpVersion, MulticastGroup};
 
 use super::error::Error;
+use super::message::{self, NetItemMessage};
 use super::plan::{KernelItems, NetItem};
-use super::wire::{self, NetItemMessage};
 
-/// Errors of the kernel, by number.
+/// Kernel error numbers.
 mod number {
     pub(super) const NOT_PERMITTED: i32 = 1;
     pub(super) const NO_SUCH_PROCESS: i32 = 3;
@@ -48,28 +48,28 @@ impl NetlinkHandle {
         })
     }
 
-    /// The index of an interface; `None` if there is none of that name.
-    pub(super) async fn link(&self, name: &str) -> Result<Option<u32>, Error> {
+    /// The index of an interface; `None` if it does not exist.
+    pub(super) async fn link_index(&self, name: &str) -> Result<Option<u32>, Error> {
         let links = self.handle.link().get().match_name(name.to_owned());
         let link = links.execute().try_next().await;
         match link {
             Ok(link) => Ok(link.map(|link| link.header.index)),
-            Err(error) if code(&error) == number::NO_SUCH_DEVICE => Ok(None),
-            Err(error) => Err(unread(&error)),
+            Err(error) if error_code(&error) == number::NO_SUCH_DEVICE => Ok(None),
+            Err(error) => Err(read_error(&error)),
         }
     }
 
-    /// The name of the interface of the default route; of several, that of the lowest metric.
-    pub(super) async fn default_link(&self) -> Result<Option<String>, Error> {
+    /// The name of the interface of the default route; of several, the one with the lowest metric.
+    pub(super) async fn default_link_name(&self) -> Result<Option<String>, Error> {
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            let routes = self.routes(family).await?;
-            let best = routes.iter().filter_map(wire::default_link).min();
+            let routes = self.list_routes(family).await?;
+            let best = routes.iter().filter_map(message::default_link).min();
             let Some((_, index)) = best else {
                 continue;
             };
             let links = self.handle.link().get().match_index(index).execute();
             let link = links.try_collect::<Vec<_>>().await;
-            let link = link.map_err(|error| unread(&error))?.pop();
+            let link = link.map_err(|error| read_error(&error))?.pop();
             let attributes = link.map(|link| link.attributes).unwrap_or_default();
             let names = attributes
                 .into_iter()
@@ -83,21 +83,21 @@ impl NetlinkHandle {
     }
 
     /// The addresses of an interface, and the rules and routes of `tables`.
-    pub(super) async fn found(
+    pub(super) async fn list_items(
         &self,
         link: u32,
         tables: &BTreeSet<u32>,
     ) -> Result<KernelItems, Error> {
         let addresses = self.handle.address().get().set_link_index_filter(link);
-        let addresses = all(addresses.execute()).await?;
-        let mut found: KernelItems = addresses.iter().filter_map(wire::read_address).collect();
+        let addresses = collect_dump(addresses.execute()).await?;
+        let mut found: KernelItems = addresses.iter().filter_map(message::read_address).collect();
         for version in [IpVersion::V4, IpVersion::V6] {
-            let rules = all(self.handle.rule().get(version).execute()).await?;
-            found.extend(rules.iter().filter_map(wire::read_rule));
+            let rules = collect_dump(self.handle.rule().get(version).execute()).await?;
+            found.extend(rules.iter().filter_map(message::read_rule));
         }
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-            let routes = self.routes(family).await?;
-            found.extend(routes.iter().filter_map(wire::read_route));
+            let routes = self.list_routes(family).await?;
+            found.extend(routes.iter().filter_map(message::read_route));
         }
         found.retain(|(item, _)| match item {
             NetItem::Address { .. } => true,
@@ -108,16 +108,16 @@ impl NetlinkHandle {
         Ok(found)
     }
 
-    async fn routes(&self, family: AddressFamily) -> Result<Vec<RouteMessage>, Error> {
+    async fn list_routes(&self, family: AddressFamily) -> Result<Vec<RouteMessage>, Error> {
         let mut every = RouteMessage::default();
         every.header.address_family = family;
-        all(self.handle.route().get(every).execute()).await
+        collect_dump(self.handle.route().get(every).execute()).await
     }
 
-    /// Adds an item. Refused where there is one like it.
+    /// Adds an item. Fails if a similar one exists.
     pub(super) async fn add(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
-        let done = match wire::message(item) {
+        let done = match message::to_message(item) {
             NetItemMessage::Rule(rule) => {
                 let mut request = handle.rule().add();
                 *request.message_mut() = rule;
@@ -131,25 +131,25 @@ impl NetlinkHandle {
             }
             NetItemMessage::Route(route) => handle.route().add(route).execute().await,
         };
-        done.map_err(|error| refused(item, &error))
+        done.map_err(|error| write_error(item, &error))
     }
 
-    /// Removes an item; one that is gone already, or went with another, is removed.
+    /// Removes an item. Succeeds if it is already gone or was removed together with another.
     pub(super) async fn remove(&self, item: &NetItem) -> Result<(), Error> {
         let handle = &self.handle;
-        let done = match wire::message(item) {
+        let done = match message::to_message(item) {
             NetItemMessage::Rule(rule) => handle.rule().del(rule).execute().await,
             NetItemMessage::Address(address) => handle.address().del(address).execute().await,
             NetItemMessage::Route(route) => handle.route().del(route).execute().await,
         };
         match done {
-            Err(error) if !gone(code(&error)) => Err(refused(item, &error)),
+            Err(error) if !is_gone(error_code(&error)) => Err(write_error(item, &error)),
             _ => Ok(()),
         }
     }
 }
 
-/// What the kernel tells of changes, as it happens.
+/// Change notifications of the kernel.
 pub(super) struct KernelEvents {
     messages: UnboundedReceiver<(NetlinkMessage<RouteNetlinkMessage>, SocketAddr)>,
     _connection: TaskHandle<()>,
@@ -174,11 +174,11 @@ impl KernelEvents {
         })
     }
 
-    /// Waits for a change that may concern us, or for a loss of messages; `false` when no more come.
-    pub(super) async fn next(&mut self, link: u32, tables: &[u32]) -> bool {
+    /// Waits for a relevant change or for lost messages; `false` when no more can come.
+    pub(super) async fn next_change(&mut self, link: u32, tables: &[u32]) -> bool {
         while let Some((message, _)) = self.messages.next().await {
             let concerns = match &message.payload {
-                NetlinkPayload::InnerMessage(inner) => wire::concerns(inner, link, tables),
+                NetlinkPayload::InnerMessage(inner) => message::is_relevant(inner, link, tables),
                 NetlinkPayload::Overrun(_) => true,
                 _ => false,
             };
@@ -189,32 +189,39 @@ impl KernelEvents {
         false
     }
 
-    /// Lets go of what came already.
-    pub(super) fn drain(&mut self) {
+    /// Discards notifications that have arrived already.
+    pub(super) fn discard_pending(&mut self) {
         use futures::FutureExt;
         while let Some(Some(_)) = self.messages.next().now_or_never() {}
     }
 }
 
-/// All of a dump; nothing where the kernel does not know the family.
-async fn all<T>(dump: impl Stream<Item = Result<T, rtnetlink::Error>>) -> Result<Vec<T>, Error> {
+/// All entries of a dump; empty if the kernel does not support the family.
+async fn collect_dump<T>(
+    dump: impl Stream<Item = Result<T, rtnetlink::Error>>,
+) -> Result<Vec<T>, Error> {
     match dump.try_collect().await {
-        Err(error) if matches!(code(&error), number::NOT_SUPPORTED | number::NO_SUCH_FAMILY) => {
+        Err(error)
+            if matches!(
+                error_code(&error),
+                number::NOT_SUPPORTED | number::NO_SUCH_FAMILY
+            ) =>
+        {
             Ok(Vec::new())
         }
-        other => other.map_err(|error| unread(&error)),
+        other => other.map_err(|error| read_error(&error)),
     }
 }
 
-/// The number of an error; 0 if the kernel did not send it.
-fn code(error: &rtnetlink::Error) -> i32 {
+/// The number of an error; 0 if it is not from the kernel.
+fn error_code(error: &rtnetlink::Error) -> i32 {
     match error {
         rtnetlink::Error::NetlinkError(message) => message.raw_code().abs(),
         _ => 0,
     }
 }
 
-fn gone(code: i32) -> bool {
+fn is_gone(code: i32) -> bool {
     matches!(
         code,
         number::NO_SUCH_FILE
@@ -224,16 +231,16 @@ fn gone(code: i32) -> bool {
     )
 }
 
-fn unread(error: &rtnetlink::Error) -> Error {
+fn read_error(error: &rtnetlink::Error) -> Error {
     Error::Unread(error.to_string())
 }
 
-fn refused(item: &NetItem, error: &rtnetlink::Error) -> Error {
+fn write_error(item: &NetItem, error: &rtnetlink::Error) -> Error {
     let what = item.to_string();
     match error {
         rtnetlink::Error::NetlinkError(message) => match message.raw_code().abs() {
             number::NOT_PERMITTED => Error::NotPermitted(what),
-            number::EXISTS => Error::Taken(what),
+            number::EXISTS => Error::Occupied(what),
             _ => Error::Refused(what, message.to_io()),
         },
         other => Error::Refused(what, std::io::Error::other(other.to_string())),

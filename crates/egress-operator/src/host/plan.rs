@@ -1,21 +1,22 @@
-//! What a node must have so that traffic can leave through floating IPs, and what is missing of it.
+//! Which items a node needs so that traffic can leave through floating IPs, and which are missing.
 //!
-//! Pure: what the kernel has comes in, what to change comes out.
+//! Pure: takes the present items and returns the changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// The gateways of Hetzner's servers, which answer on the link though they are in no network of it.
+/// The gateways of Hetzner's servers. They respond on the link although they are in none of its
+/// networks.
 const GATEWAY_V4: Ipv4Addr = Ipv4Addr::new(172, 31, 1, 1);
 const GATEWAY_V6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// One thing in the kernel. Their order is the order in which they are added: the rule first, since
-/// it tells whose the rest is if this process dies in between, and does nothing while its table is
-/// empty. They are removed the other way round.
+/// One item in the kernel. Variants are declared in the order in which they are added: the rule
+/// first, because it identifies the owner of the rest if this process dies in between, and has no
+/// effect while its table is empty. They are removed in reverse order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum NetItem {
-    /// What comes from an address is routed by a table of its own.
+    /// Traffic from an address is routed by its own table.
     Rule {
         from: IpAddr,
         table: u32,
@@ -29,7 +30,7 @@ pub(super) enum NetItem {
         link: u32,
         table: u32,
     },
-    /// Everything else goes through it.
+    /// All other traffic goes through the gateway.
     Default {
         gateway: IpAddr,
         link: u32,
@@ -41,17 +42,17 @@ pub(super) enum NetItem {
 impl fmt::Display for NetItem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rule { from, table, .. } => write!(f, "the rule from {from} to table {table}"),
-            Self::Address { ip, .. } => write!(f, "the address {ip}"),
+            Self::Rule { from, table, .. } => write!(f, "rule from {from} to table {table}"),
+            Self::Address { ip, .. } => write!(f, "address {ip}"),
             Self::Gateway { gateway, table, .. } => {
-                write!(f, "the route to {gateway} in table {table}")
+                write!(f, "route to {gateway} in table {table}")
             }
-            Self::Default { table, .. } => write!(f, "the default route of table {table}"),
+            Self::Default { table, .. } => write!(f, "default route of table {table}"),
         }
     }
 }
 
-/// Where the items of every address go.
+/// Link, gateway and priority of the items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placement {
     pub(super) link: u32,
@@ -60,8 +61,8 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// What the address `ip` needs, with `table` for itself.
-    pub(super) fn wanted(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
+    /// The items for address `ip`, with `table` as its own table.
+    pub(super) fn items_for(self, ip: IpAddr, table: u32) -> [NetItem; 4] {
         let (link, priority) = (self.link, self.priority);
         let given = self.gateway.filter(|it| it.is_ipv4() == ip.is_ipv4());
         let gateway = given.unwrap_or(match ip {
@@ -90,14 +91,17 @@ impl Placement {
     }
 }
 
-/// What the kernel has, and whether it carries our mark.
+/// The items in the kernel, and whether each has our mark.
 pub(super) type KernelItems = Vec<(NetItem, bool)>;
 
-/// What is there, and whether it is ours to remove.
+/// The present items, and whether each is ours to remove.
 ///
-/// An address with our mark may belong to another process like this one, with other tables: it is
-/// ours if we added it, or if a rule of ours leads from it to one of our tables.
-pub(super) fn owned(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<NetItem, bool> {
+/// An address with our mark may belong to another process of this program with other tables: it is
+/// ours if this process added it, or if a rule of ours leads from it to one of our tables.
+pub(super) fn classify_items(
+    found: &KernelItems,
+    added: &BTreeSet<NetItem>,
+) -> BTreeMap<NetItem, bool> {
     let rules = found.iter().filter(|(_, marked)| *marked);
     let sources: BTreeSet<IpAddr> = rules
         .filter_map(|(item, _)| match item {
@@ -115,15 +119,18 @@ pub(super) fn owned(found: &KernelItems, added: &BTreeSet<NetItem>) -> BTreeMap<
         .collect()
 }
 
-/// What to change, in this order.
+/// Changes in the order in which to apply them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NetChanges {
     pub(super) remove: Vec<NetItem>,
     pub(super) add: Vec<NetItem>,
 }
 
-/// What makes `wanted` of what is `present`. What is not ours is never removed.
-pub(super) fn changes(wanted: &BTreeSet<NetItem>, present: &BTreeMap<NetItem, bool>) -> NetChanges {
+/// The changes from `present` to `wanted`. Foreign items are never removed.
+pub(super) fn plan_changes(
+    wanted: &BTreeSet<NetItem>,
+    present: &BTreeMap<NetItem, bool>,
+) -> NetChanges {
     let stale = present.iter().rev();
     let stale = stale.filter(|(item, ours)| **ours && !wanted.contains(*item));
     let missing = wanted.iter().filter(|item| !present.contains_key(*item));
@@ -148,17 +155,17 @@ mod tests {
     }
 
     fn wanted(last: u8) -> BTreeSet<NetItem> {
-        PLACE.wanted(ip(last), 2010).into()
+        PLACE.items_for(ip(last), 2010).into()
     }
 
     fn present(items: &BTreeSet<NetItem>, marked: bool) -> BTreeMap<NetItem, bool> {
         let found = items.iter().map(|item| (*item, marked)).collect();
-        owned(&found, &BTreeSet::new())
+        classify_items(&found, &BTreeSet::new())
     }
 
     #[test]
     fn on_a_bare_node_everything_is_added_and_the_default_route_last() {
-        let plan = changes(&wanted(7), &BTreeMap::new());
+        let plan = plan_changes(&wanted(7), &BTreeMap::new());
         assert!(plan.remove.is_empty());
         assert_eq!(plan.add.len(), 4);
         assert!(matches!(plan.add[0], NetItem::Rule { .. }));
@@ -167,7 +174,7 @@ mod tests {
 
     #[test]
     fn what_is_there_is_not_added_again() {
-        let plan = changes(&wanted(7), &present(&wanted(7), true));
+        let plan = plan_changes(&wanted(7), &present(&wanted(7), true));
         assert_eq!(plan, NetChanges::default());
     }
 
@@ -176,12 +183,12 @@ mod tests {
         let mut found = present(&wanted(7), true);
         let address = NetItem::Address { ip: ip(7), link: 2 };
         found.remove(&address);
-        assert_eq!(changes(&wanted(7), &found).add, [address]);
+        assert_eq!(plan_changes(&wanted(7), &found).add, [address]);
     }
 
     #[test]
     fn an_address_that_changed_takes_all_of_the_old_one_with_it() {
-        let plan = changes(&wanted(8), &present(&wanted(7), true));
+        let plan = plan_changes(&wanted(8), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 3, "{plan:?}");
         assert!(matches!(plan.remove[0], NetItem::Default { .. }));
         assert!(
@@ -195,13 +202,16 @@ mod tests {
     #[test]
     fn what_others_made_is_used_and_left() {
         let theirs = present(&wanted(7), false);
-        assert_eq!(changes(&wanted(7), &theirs), NetChanges::default());
-        assert_eq!(changes(&BTreeSet::new(), &theirs), NetChanges::default());
+        assert_eq!(plan_changes(&wanted(7), &theirs), NetChanges::default());
+        assert_eq!(
+            plan_changes(&BTreeSet::new(), &theirs),
+            NetChanges::default()
+        );
     }
 
     #[test]
     fn what_an_earlier_life_left_is_ours() {
-        let plan = changes(&BTreeSet::new(), &present(&wanted(7), true));
+        let plan = plan_changes(&BTreeSet::new(), &present(&wanted(7), true));
         assert_eq!(plan.remove.len(), 4);
     }
 
@@ -209,8 +219,14 @@ mod tests {
     fn the_address_of_another_process_like_this_is_not_ours() {
         let theirs = NetItem::Address { ip: ip(9), link: 2 };
         let found = vec![(theirs, true)];
-        assert!(!owned(&found, &BTreeSet::new())[&theirs], "no rule of ours");
-        assert!(owned(&found, &[theirs].into())[&theirs], "we added it");
+        assert!(
+            !classify_items(&found, &BTreeSet::new())[&theirs],
+            "no rule of ours"
+        );
+        assert!(
+            classify_items(&found, &[theirs].into())[&theirs],
+            "we added it"
+        );
     }
 
     #[test]
@@ -224,8 +240,8 @@ mod tests {
             NetItem::Gateway { gateway, .. } => gateway.to_string(),
             other => panic!("{other}"),
         };
-        assert_eq!(gateway_of(place.wanted(ip(7), 2010)), "192.0.2.1");
-        assert_eq!(gateway_of(place.wanted(six, 2010)), "fe80::1");
-        assert_eq!(gateway_of(PLACE.wanted(ip(7), 2010)), "172.31.1.1");
+        assert_eq!(gateway_of(place.items_for(ip(7), 2010)), "192.0.2.1");
+        assert_eq!(gateway_of(place.items_for(six, 2010)), "fe80::1");
+        assert_eq!(gateway_of(PLACE.items_for(ip(7), 2010)), "172.31.1.1");
     }
 }

@@ -1,8 +1,8 @@
-//! Who is probed when, and how often in a row it failed.
+//! Schedules probes, and counts consecutive failures.
 //!
-//! A node is probed once per interval and StableEgress, whoever asks and however often: a burst of
-//! events cannot turn one failure into three. Callers that come while a probe is under way wait for
-//! it together. No task is started: whoever waits drives the probes.
+//! A node is probed once per interval and StableEgress, however often callers ask: a burst of
+//! events cannot turn one failure into three. Callers that arrive during a probe wait for it
+//! together. No task is started: the waiting callers drive the probes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,24 +18,24 @@ use tokio::time::Instant;
 
 use super::NodeProbe;
 
-/// A node that nobody asked about for so many intervals is forgotten.
-const KEPT: u32 = 10;
+/// A node that was not requested for this many intervals is dropped.
+const RETAINED_INTERVALS: u32 = 10;
 
 type Dial = Shared<BoxFuture<'static, ()>>;
 type Hook = dyn Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync;
 
-/// What one probe has shown.
+/// Result of one probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeOutcome {
-    /// Failures in a row, this one included. 0: it answered.
+    /// Consecutive failures including this one; 0 if it succeeded.
     pub failures: u32,
-    /// What they were before; `None` for the first probe.
+    /// The previous value; `None` for the first probe.
     pub before: Option<u32>,
     /// Why it failed.
     pub reason: Option<String>,
 }
 
-/// Probes nodes when they are due. Clones share what they know.
+/// Probes nodes when they are due. Clones share the results.
 #[derive(Clone)]
 pub struct NodeProber {
     probe: Arc<dyn NodeProbe>,
@@ -46,22 +46,22 @@ pub struct NodeProber {
 #[derive(Default)]
 struct Records {
     number: u64,
-    of: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
+    by_key: BTreeMap<ObjectKey, BTreeMap<String, Record>>,
 }
 
-/// What is known of one node.
+/// State of one node.
 struct Record {
-    /// Which probe began last: the answer of an older one counts no more.
+    /// Number of the latest probe: results of older ones are ignored.
     number: u64,
     began: Instant,
     dial: Option<Dial>,
     failures: Option<u32>,
-    /// Whether the last round was about it too.
-    asked: bool,
+    /// Whether the last round included it.
+    in_last_round: bool,
 }
 
 impl NodeProber {
-    /// Probes by `probe`.
+    /// Uses `probe` for probes.
     pub fn new(probe: Arc<dyn NodeProbe>) -> Self {
         Self {
             probe,
@@ -70,9 +70,9 @@ impl NodeProber {
         }
     }
 
-    /// Tells `hook` of every probe that was made, for metrics.
+    /// Calls `hook` after each probe, for metrics.
     #[must_use]
-    pub fn tell(
+    pub fn on_probe(
         mut self,
         hook: impl Fn(&ObjectKey, &str, &ProbeOutcome) + Send + Sync + 'static,
     ) -> Self {
@@ -80,9 +80,9 @@ impl NodeProber {
         self
     }
 
-    /// Probes those of `nodes` that are due, all at once, and says of each how often in a row it has
-    /// failed. Takes no longer than the time-out.
-    pub async fn round(
+    /// Probes those of `nodes` that are due, in parallel, and returns the consecutive failures of
+    /// each. Takes no longer than the timeout.
+    pub async fn probe_due(
         &self,
         key: &ObjectKey,
         nodes: &[(String, Vec<IpAddr>)],
@@ -91,16 +91,17 @@ impl NodeProber {
     ) -> BTreeMap<String, u32> {
         let dials: Vec<Dial> = nodes
             .iter()
-            .filter_map(|(node, addresses)| self.dial(key, node, addresses, settings, now))
+            .filter_map(|(node, addresses)| self.join_probe(key, node, addresses, settings, now))
             .collect();
         join_all(dials).await;
-        let mut records = self.records();
-        let Some(known) = records.of.get_mut(key) else {
+        let mut records = self.lock_records();
+        let Some(known) = records.by_key.get_mut(key) else {
             return BTreeMap::new();
         };
         known.retain(|node, record| {
-            record.asked = nodes.iter().any(|(name, _)| name == node);
-            record.asked || now.duration_since(record.began) < settings.interval.0 * KEPT
+            record.in_last_round = nodes.iter().any(|(name, _)| name == node);
+            record.in_last_round
+                || now.duration_since(record.began) < settings.interval.0 * RETAINED_INTERVALS
         });
         let asked = nodes.iter().filter_map(|(node, _)| {
             let failures = known.get(node)?.failures?;
@@ -109,39 +110,39 @@ impl NodeProber {
         asked.collect()
     }
 
-    /// How often in a row each node of `key` has failed, as far as it was probed.
+    /// Consecutive failures of the nodes of `key` that were probed.
     #[must_use]
-    pub fn known(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
-        let records = self.records();
-        let known = records.of.get(key).into_iter().flatten();
+    pub fn failures(&self, key: &ObjectKey) -> BTreeMap<String, u32> {
+        let records = self.lock_records();
+        let known = records.by_key.get(key).into_iter().flatten();
         known
             .filter_map(|(node, record)| Some((node.clone(), record.failures?)))
             .collect()
     }
 
-    /// How long until one of the nodes of `key` is due; `None` if the last round was about none.
+    /// How long until one of the nodes of `key` is due; `None` if the last round had none.
     #[must_use]
-    pub fn due(
+    pub fn next_due(
         &self,
         key: &ObjectKey,
         settings: &egress::ProbeSpec,
         now: Instant,
     ) -> Option<Duration> {
-        let records = self.records();
-        let known = records.of.get(key)?.values();
+        let records = self.lock_records();
+        let known = records.by_key.get(key)?.values();
         known
-            .filter(|record| record.asked)
-            .map(|record| pause(settings).saturating_sub(now.duration_since(record.began)))
+            .filter(|record| record.in_last_round)
+            .map(|record| probe_interval(settings).saturating_sub(now.duration_since(record.began)))
             .min()
     }
 
-    /// Forgets the nodes of `key`.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.records().of.remove(key);
+    /// Removes the nodes of `key`.
+    pub fn remove(&self, key: &ObjectKey) {
+        self.lock_records().by_key.remove(key);
     }
 
-    /// The probe of `node` to wait for, if there is one: it is due, or under way.
-    fn dial(
+    /// The probe of `node` to wait for, if one is due or in flight.
+    fn join_probe(
         &self,
         key: &ObjectKey,
         node: &str,
@@ -149,30 +150,30 @@ impl NodeProber {
         settings: &egress::ProbeSpec,
         now: Instant,
     ) -> Option<Dial> {
-        let mut records = self.records();
-        let known = records.of.get(key).and_then(|nodes| nodes.get(node));
+        let mut records = self.lock_records();
+        let known = records.by_key.get(key).and_then(|nodes| nodes.get(node));
         if let Some(record) = known
-            && now.duration_since(record.began) < pause(settings)
+            && now.duration_since(record.began) < probe_interval(settings)
         {
             return record.dial.clone();
         }
         let failures = known.and_then(|record| record.failures);
         records.number += 1;
         let number = records.number;
-        let dial = self.begin(key, node, addresses.to_vec(), settings, number);
+        let dial = self.start_probe(key, node, addresses.to_vec(), settings, number);
         let record = Record {
             number,
             began: now,
             dial: Some(dial.clone()),
             failures,
-            asked: true,
+            in_last_round: true,
         };
-        let nodes = records.of.entry(key.clone()).or_default();
+        let nodes = records.by_key.entry(key.clone()).or_default();
         nodes.insert(node.to_owned(), record);
         Some(dial)
     }
 
-    fn begin(
+    fn start_probe(
         &self,
         key: &ObjectKey,
         node: &str,
@@ -184,18 +185,21 @@ impl NodeProber {
         let (port, limit) = (settings.port, settings.timeout.0);
         let dial = async move {
             let answer = this.probe.dial(&addresses, port, limit);
-            // A probe that does not keep to its limit must not hold the others up.
+            // A probe that exceeds its limit must not delay the others.
             let answer = tokio::time::timeout(limit, answer).await;
-            let answer = answer.unwrap_or_else(|_| Err(format!("no answer in {limit:?}")));
-            this.answered(&key, &node, number, answer);
+            let answer = answer.unwrap_or_else(|_| Err(format!("no response within {limit:?}")));
+            this.record_result(&key, &node, number, answer);
         };
         dial.boxed().shared()
     }
 
-    fn answered(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
+    fn record_result(&self, key: &ObjectKey, node: &str, number: u64, answer: Result<(), String>) {
         let outcome = {
-            let mut records = self.records();
-            let known = records.of.get_mut(key).and_then(|all| all.get_mut(node));
+            let mut records = self.lock_records();
+            let known = records
+                .by_key
+                .get_mut(key)
+                .and_then(|all| all.get_mut(node));
             let Some(record) = known.filter(|record| record.number == number) else {
                 return;
             };
@@ -213,10 +217,10 @@ impl NodeProber {
         let before = outcome.before.unwrap_or(0);
         match &outcome.reason {
             Some(reason) if before == 0 => {
-                tracing::warn!(stable_egress = %key, node, reason, "Node cannot be reached");
+                tracing::warn!(stable_egress = %key, node, reason, "Node unreachable");
             }
             None if before > 0 => {
-                tracing::info!(stable_egress = %key, node, failures = before, "Node can be reached again");
+                tracing::info!(stable_egress = %key, node, failures = before, "Node reachable again");
             }
             _ => {}
         }
@@ -225,13 +229,13 @@ impl NodeProber {
         }
     }
 
-    fn records(&self) -> MutexGuard<'_, Records> {
+    fn lock_records(&self) -> MutexGuard<'_, Records> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// From the beginning of one probe to the next: a probe never overtakes the one before.
-fn pause(settings: &egress::ProbeSpec) -> Duration {
+/// From the start of one probe to the next: a probe never overtakes the previous one.
+fn probe_interval(settings: &egress::ProbeSpec) -> Duration {
     settings.interval.0.max(settings.timeout.0)
 }
 

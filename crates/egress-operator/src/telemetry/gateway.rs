@@ -1,6 +1,6 @@
-//! What a StableEgress is now: who serves, who could, and why not.
+//! State of a StableEgress: the gateway, the candidates, and problems.
 //!
-//! `gateway_available` says what the condition Available says. It must never be 1 for any other reason.
+//! `gateway_available` equals the condition Available. It must never be 1 for any other reason.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::show::{self, Metric, Sample};
 use super::{EgressCounters, Occurrence};
 use crate::world::{CandidateNode, LabelState, NodeReady, Observed, Plan};
 
-/// A StableEgress as it was last decided on.
+/// A StableEgress as of its last decision.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct EgressSnapshot {
     available: bool,
@@ -38,17 +38,17 @@ struct NodePicture {
 const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     Metric {
         name: "aplomb_egress_gateway_available",
-        help: "Whether traffic can leave through the floating IP, as far as can be seen from here",
-        read: |seen| one(number(seen.available)),
+        help: "Whether traffic can leave through the floating IP, as seen by the operator",
+        read: |seen| single_sample(bool_value(seen.available)),
     },
     Metric {
         name: "aplomb_egress_gateway_state",
-        help: "1 for the reason why the gateway is available or is not",
+        help: "1 for the current reason of the condition Available",
         read: |seen| vec![(vec![("reason", seen.reason.as_str())], 1.0)],
     },
     Metric {
         name: "aplomb_egress_gateway_active",
-        help: "1 for the node that is the gateway, with the address that traffic leaves from",
+        help: "1 for the gateway node, with the egress address",
         read: |seen| {
             let active = seen.active.iter();
             let labels = active.map(|(node, ip)| vec![("node", &**node), ("egress_ip", &**ip)]);
@@ -58,45 +58,47 @@ const METRICS: &[Metric<EgressSnapshot, f64>] = &[
     Metric {
         name: "aplomb_egress_gateway_prepared",
         help: "Whether a candidate is prepared to be the gateway",
-        read: |seen| by_node(seen, |node| node.prepared),
+        read: |seen| node_samples(seen, |node| node.prepared),
     },
     Metric {
         name: "aplomb_egress_gateway_node_healthy",
-        help: "Whether a candidate or gateway is healthy by the signal that counts",
-        read: |seen| by_node(seen, |node| node.healthy),
+        help: "Whether a candidate or gateway is healthy by the configured signal",
+        read: |seen| node_samples(seen, |node| node.healthy),
     },
     Metric {
         name: "aplomb_egress_candidates",
-        help: "Nodes that the selector chooses",
-        read: |seen| one(seen.candidates.into()),
+        help: "Nodes that match spec.candidates",
+        read: |seen| single_sample(seen.candidates.into()),
     },
     Metric {
         name: "aplomb_egress_ready_candidates",
         help: "Nodes that could hold the floating IP now, the gateway included",
-        read: |seen| one(seen.ready_candidates.into()),
+        read: |seen| single_sample(seen.ready_candidates.into()),
     },
     Metric {
         name: "aplomb_egress_provider_reachable",
-        help: "Whether the provider answered the last call about it",
-        read: |seen| maybe(seen.provider_reachable),
+        help: "Whether the provider answered the last call for this object",
+        read: |seen| optional_sample(seen.provider_reachable),
     },
     Metric {
         name: "aplomb_egress_labels_inconsistent",
-        help: "1 while Node and CiliumNode say different things about who is the gateway",
-        read: |seen| maybe(seen.labels_consistent.map(|consistent| !consistent)),
+        help: "1 while the gateway labels of Node and CiliumNode differ",
+        read: |seen| optional_sample(seen.labels_consistent.map(|consistent| !consistent)),
     },
     Metric {
         name: "aplomb_egress_held",
         help: "1 while automation is frozen",
-        read: |seen| one(number(seen.held)),
+        read: |seen| single_sample(bool_value(seen.held)),
     },
     Metric {
         name: "aplomb_egress_last_move_timestamp_seconds",
-        help: "When the last move was over",
+        help: "When the last move ended",
         read: |seen| {
             let seconds = seen.last_move.iter();
             #[allow(clippy::cast_precision_loss, reason = "seconds are exact up to 2^53")]
-            seconds.flat_map(|seconds| one(*seconds as f64)).collect()
+            seconds
+                .flat_map(|seconds| single_sample(*seconds as f64))
+                .collect()
         },
     },
 ];
@@ -105,33 +107,36 @@ pub(super) fn encode(
     pictures: &BTreeMap<String, EgressSnapshot>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::gauges(METRICS, "stable_egress", pictures, encoder)
+    show::encode_gauges(METRICS, "stable_egress", pictures, encoder)
 }
 
-fn number(yes: bool) -> f64 {
+fn bool_value(yes: bool) -> f64 {
     if yes { 1.0 } else { 0.0 }
 }
 
-fn one<'a>(value: f64) -> Vec<Sample<'a, f64>> {
+fn single_sample<'a>(value: f64) -> Vec<Sample<'a, f64>> {
     vec![(Vec::new(), value)]
 }
 
-fn maybe<'a>(value: Option<bool>) -> Vec<Sample<'a, f64>> {
-    value.map(number).map(one).unwrap_or_default()
+fn optional_sample<'a>(value: Option<bool>) -> Vec<Sample<'a, f64>> {
+    value.map(bool_value).map(single_sample).unwrap_or_default()
 }
 
-fn by_node(seen: &EgressSnapshot, read: fn(&NodePicture) -> Option<bool>) -> Vec<Sample<'_, f64>> {
+fn node_samples(
+    seen: &EgressSnapshot,
+    read: fn(&NodePicture) -> Option<bool>,
+) -> Vec<Sample<'_, f64>> {
     let nodes = seen.nodes.iter();
     let known = nodes.filter_map(|(name, node)| Some((name, read(node)?)));
     known
-        .map(|(name, yes)| (vec![("node", name.as_str())], number(yes)))
+        .map(|(name, yes)| (vec![("node", name.as_str())], bool_value(yes)))
         .collect()
 }
 
-/// A StableEgress was decided on.
+/// A decision was made for a StableEgress.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayDecided<'a> {
-    /// What the decision was made from.
+    /// Input of the decision.
     pub world: &'a Observed,
     /// The decision.
     pub plan: &'a Plan,
@@ -139,9 +144,9 @@ pub struct GatewayDecided<'a> {
 
 impl Occurrence for GatewayDecided<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
-        let (name, seen) = (&self.world.name, picture(self.world, self.plan));
+        let (name, seen) = (&self.world.name, new_snapshot(self.world, self.plan));
         let tally = ledger.tallies.entry(name.clone()).or_default();
-        tally.keep(seen.nodes.keys());
+        tally.retain_nodes(seen.nodes.keys());
         let old = ledger.gateways.insert(name.clone(), seen.clone());
         if old
             .is_some_and(|old| (old.available, old.reason) == (seen.available, seen.reason.clone()))
@@ -150,16 +155,16 @@ impl Occurrence for GatewayDecided<'_> {
         }
         let node = seen.active.as_ref().map_or("", |(node, _)| node);
         let (reason, ready) = (&seen.reason, seen.ready_candidates);
-        let why = condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
+        let why = find_condition(self.plan, conditions::AVAILABLE).map_or("", |c| &c.message);
         if seen.available {
-            info!(stable_egress = %name, reason, node, ready, why, "Gateway is available");
+            info!(stable_egress = %name, reason, node, ready, why, "Egress gateway available");
         } else {
-            warn!(stable_egress = %name, reason, node, ready, why, "Gateway is not available");
+            warn!(stable_egress = %name, reason, node, ready, why, "Egress gateway not available");
         }
     }
 }
 
-/// A StableEgress is no more.
+/// A StableEgress was deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct GatewayRemoved<'a> {
     /// Its name.
@@ -171,29 +176,29 @@ impl Occurrence for GatewayRemoved<'_> {
         let known = ledger.gateways.remove(self.name).is_some();
         ledger.tallies.remove(self.name);
         if known {
-            info!(stable_egress = %self.name, "No longer looked after");
+            info!(stable_egress = %self.name, "StableEgress deleted");
         }
     }
 }
 
-fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
+fn find_condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a aplomb::Condition> {
     plan.conditions.iter().find(|c| c.type_ == kind)
 }
 
-/// What cannot be told is not shown.
-fn holds(plan: &Plan, kind: &str) -> Option<bool> {
-    match condition(plan, kind)?.status {
+/// `None` if unknown, which is not exported.
+fn condition_value(plan: &Plan, kind: &str) -> Option<bool> {
+    match find_condition(plan, kind)?.status {
         ConditionStatus::True => Some(true),
         ConditionStatus::False => Some(false),
         ConditionStatus::Unknown => None,
     }
 }
 
-fn picture(world: &Observed, plan: &Plan) -> EgressSnapshot {
+fn new_snapshot(world: &Observed, plan: &Plan) -> EgressSnapshot {
     let status = &plan.status;
     let active = status.active_node.clone();
     let ip = status.ip.clone().unwrap_or_default();
-    let available = condition(plan, conditions::AVAILABLE);
+    let available = find_condition(plan, conditions::AVAILABLE);
     let shown = |node: &&CandidateNode| node.candidate || node.labels != LabelState::None;
     EgressSnapshot {
         available: available.is_some_and(|c| c.status == ConditionStatus::True),
@@ -206,15 +211,15 @@ fn picture(world: &Observed, plan: &Plan) -> EgressSnapshot {
             .map(|node| {
                 (
                     node.name.clone(),
-                    node_picture(node, world.spec.health.signal),
+                    node_snapshot(node, world.spec.health.signal),
                 )
             })
             .collect(),
         candidates: status.candidates.total,
         ready_candidates: status.candidates.ready,
-        provider_reachable: holds(plan, conditions::PROVIDER_REACHABLE),
-        labels_consistent: holds(plan, conditions::LABELS_CONSISTENT),
-        held: holds(plan, conditions::HELD) == Some(true),
+        provider_reachable: condition_value(plan, conditions::PROVIDER_REACHABLE),
+        labels_consistent: condition_value(plan, conditions::LABELS_CONSISTENT),
+        held: condition_value(plan, conditions::HELD) == Some(true),
         last_move: status
             .last_move
             .as_ref()
@@ -224,12 +229,12 @@ fn picture(world: &Observed, plan: &Plan) -> EgressSnapshot {
 }
 
 /// A node that was not probed yet is neither healthy nor unhealthy.
-fn node_picture(node: &CandidateNode, signal: HealthSignal) -> NodePicture {
+fn node_snapshot(node: &CandidateNode, signal: HealthSignal) -> NodePicture {
     NodePicture {
         prepared: node.candidate.then_some(node.prepared),
         healthy: match signal {
             HealthSignal::Ready => Some(node.ready == NodeReady::True),
-            HealthSignal::Probe => node.probe.map(|probed| probed.failures == 0),
+            HealthSignal::Probe => node.probe_result.map(|probed| probed.failures == 0),
         },
     }
 }

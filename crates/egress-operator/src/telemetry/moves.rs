@@ -1,7 +1,7 @@
-//! What has happened to a StableEgress: moves with their stages, and probes that failed.
+//! Counters of a StableEgress: moves with their stages, and failed probes.
 //!
-//! Counters begin at 0 with the first look at the object, not with the first thing to count: an
-//! increase from nothing to 1 is none to Prometheus.
+//! Counters start at 0 when the object is first seen, not with the first event: Prometheus sees no
+//! increase if a series starts at 1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,12 +16,12 @@ use tracing::{debug, info, warn};
 use super::show::{self, Metric};
 use super::{EgressCounters, Occurrence};
 
-/// From a label write to a grace of ten minutes.
-const STAGES: [f64; 14] = [
+/// From a label write to a grace period of ten minutes.
+const DURATION_BUCKETS: [f64; 14] = [
     0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
 
-/// What has happened to one StableEgress while this process led.
+/// Counters of one StableEgress while this process leads.
 #[derive(Debug, Default)]
 pub(super) struct MoveCounters {
     failovers: u64,
@@ -32,8 +32,8 @@ pub(super) struct MoveCounters {
 }
 
 impl MoveCounters {
-    /// Counts for these nodes and no others.
-    pub(super) fn keep<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
+    /// Keeps counters for these nodes only.
+    pub(super) fn retain_nodes<'a>(&mut self, nodes: impl Iterator<Item = &'a String>) {
         let mut old = std::mem::take(&mut self.failures);
         let kept = nodes.map(|node| (node.clone(), old.remove(node).unwrap_or_default()));
         self.failures = kept.collect();
@@ -43,27 +43,27 @@ impl MoveCounters {
 const COUNTERS: &[Metric<MoveCounters, u64>] = &[
     Metric {
         name: "aplomb_egress_failovers",
-        help: "Moves of the floating IP that were completed",
+        help: "Completed moves of the floating IP",
         read: |tally| vec![(Vec::new(), tally.failovers)],
     },
     Metric {
         name: "aplomb_egress_moves",
-        help: "Moves of the floating IP that were begun, by cause",
+        help: "Started moves of the floating IP, by cause",
         read: |tally| {
             let moves = tally.moves.iter();
             moves
-                .map(|(cause, count)| (vec![("cause", cause.word())], *count))
+                .map(|(cause, count)| (vec![("cause", cause.as_str())], *count))
                 .collect()
         },
     },
     Metric {
         name: "aplomb_egress_move_deadline_exceeded",
-        help: "Moves that took longer than spec.moveDeadline",
+        help: "Moves that exceeded spec.moveDeadline",
         read: |tally| vec![(Vec::new(), tally.deadlines)],
     },
     Metric {
         name: "aplomb_egress_health_check_failures",
-        help: "Probes that failed, by node",
+        help: "Failed probes, by node",
         read: |tally| {
             let failures = tally.failures.iter();
             failures
@@ -77,9 +77,9 @@ pub(super) fn encode(
     tallies: &BTreeMap<String, MoveCounters>,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, "stable_egress", tallies, encoder)?;
+    show::encode_counters(COUNTERS, "stable_egress", tallies, encoder)?;
     let name = "aplomb_egress_move_stage_seconds";
-    let help = "How long each stage of a move took";
+    let help = "Duration of each stage of a move";
     let mut shown = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
     for (name, tally) in tallies {
         for (stage, histogram) in &tally.stages {
@@ -90,10 +90,10 @@ pub(super) fn encode(
     Ok(())
 }
 
-/// A move was decided on. Told once for each move.
+/// A move was decided. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveStarted<'a> {
-    /// Of which StableEgress.
+    /// Name of the StableEgress.
     pub name: &'a str,
     /// The move.
     pub moving: &'a MoveStatus,
@@ -104,15 +104,15 @@ impl Occurrence for MoveStarted<'_> {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         *tally.moves.entry(self.moving.cause).or_default() += 1;
         let from = self.moving.from.as_deref().unwrap_or("nowhere");
-        let (to, cause) = (&self.moving.to, self.moving.cause.word());
-        info!(stable_egress = %self.name, from, to, cause, "Moving the floating IP");
+        let (to, cause) = (&self.moving.to, self.moving.cause.as_str());
+        info!(stable_egress = %self.name, from, to, cause, "Moving floating IP");
     }
 }
 
-/// A move is over, and the new gateway has its labels. Told once for each move.
+/// A move ended, and the new gateway has its labels. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct MoveEnded<'a> {
-    /// Of which StableEgress.
+    /// Name of the StableEgress.
     pub name: &'a str,
     /// The move.
     pub moved: &'a MoveStatus,
@@ -122,19 +122,19 @@ impl Occurrence for MoveEnded<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         tally.failovers += 1;
-        for (stage, took) in stages(&self.moved.stages) {
+        for (stage, took) in stage_durations(&self.moved.stages) {
             let histogram = tally.stages.entry(stage);
-            let histogram = histogram.or_insert_with(|| Histogram::new(STAGES));
+            let histogram = histogram.or_insert_with(|| Histogram::new(DURATION_BUCKETS));
             histogram.observe(took.0.as_secs_f64());
         }
         let from = self.moved.from.as_deref().unwrap_or("nowhere");
-        let (to, cause) = (&self.moved.to, self.moved.cause.word());
+        let (to, cause) = (&self.moved.to, self.moved.cause.as_str());
         let took = self.moved.stages.total.unwrap_or_default();
-        info!(stable_egress = %self.name, from, to, cause, %took, "Moved the floating IP");
+        info!(stable_egress = %self.name, from, to, cause, %took, "Moved floating IP");
     }
 }
 
-fn stages(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationString)> {
+fn stage_durations(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationString)> {
     let all = [
         ("decide", stages.decide),
         ("accept", stages.accept),
@@ -147,12 +147,12 @@ fn stages(stages: &MoveStages) -> impl Iterator<Item = (&'static str, DurationSt
         .filter_map(|(stage, took)| Some((stage, took?)))
 }
 
-/// A move is taking longer than it may. Told once for each move.
+/// A move exceeds its deadline. Emitted once per move.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadlineBreached<'a> {
-    /// Of which StableEgress.
+    /// Name of the StableEgress.
     pub name: &'a str,
-    /// To which node.
+    /// The target node.
     pub to: &'a str,
     /// `spec.moveDeadline`.
     pub deadline: DurationString,
@@ -163,18 +163,18 @@ impl Occurrence for DeadlineBreached<'_> {
         let tally = ledger.tallies.entry(self.name.to_owned()).or_default();
         tally.deadlines += 1;
         let (to, deadline) = (self.to, self.deadline);
-        warn!(stable_egress = %self.name, to, %deadline, "A move takes longer than it may");
+        warn!(stable_egress = %self.name, to, %deadline, "Move exceeds its deadline");
     }
 }
 
 /// A probe of a node failed.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeFailed<'a> {
-    /// For which StableEgress.
+    /// Name of the StableEgress.
     pub name: &'a str,
     /// The node.
     pub node: &'a str,
-    /// How many have failed in a row, this one included.
+    /// Consecutive failures, this one included.
     pub failures: u32,
 }
 
@@ -188,9 +188,9 @@ impl Occurrence for ProbeFailed<'_> {
             failures,
         } = self;
         if failures == 1 {
-            info!(stable_egress = %name, node, "A node does not answer a probe");
+            info!(stable_egress = %name, node, "Node probe failed");
         } else {
-            debug!(stable_egress = %name, node, failures, "A node still does not answer");
+            debug!(stable_egress = %name, node, failures, "Node probe failed again");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Calls to the provider and what they leave of its rate limit.
+//! Calls to the provider and the remaining rate limit.
 //!
-//! An account is named after the Secret its token came from. No part of a token may come here, so that
-//! error codes, which the provider chooses, are shown only when they are plain words.
+//! An account is named after the Secret of its token. No part of a token may appear here, so error
+//! codes, which the provider chooses, are exported only if they are plain words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,22 +14,22 @@ use super::show::{self, Metric, Sample};
 use super::{EgressCounters, Occurrence};
 use crate::world::RemainingCalls;
 
-/// The provider's word for one call too many.
+/// The provider's code for a throttled call.
 const THROTTLED: &str = "rate_limit_exceeded";
 const LANES: [&str; 3] = ["failover", "routine", "probe"];
 
-/// A call that the provider knows.
+/// An operation of the provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HcloudOperation {
     /// Read several floating IPs.
     List,
     /// Read one.
     Get,
-    /// Give it to a server.
+    /// Assign one to a server.
     Assign,
-    /// Ask how an action stands.
+    /// Read the state of an action.
     Action,
-    /// Write the labels of one.
+    /// Replace the labels of one.
     Label,
 }
 
@@ -42,9 +42,9 @@ impl HcloudOperation {
         Self::Label,
     ];
 
-    /// The word, as metrics have it.
+    /// The label value.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::List => "list",
             Self::Get => "get",
@@ -56,14 +56,14 @@ impl HcloudOperation {
 
     /// Whether it reads a floating IP.
     #[must_use]
-    pub const fn reads(self) -> bool {
+    pub const fn is_read(self) -> bool {
         matches!(self, Self::List | Self::Get)
     }
 }
 
 type Request = (HcloudOperation, String, &'static str);
 
-/// What was asked of the provider with one token.
+/// Counters of one account.
 #[derive(Debug)]
 pub(super) struct AccountCounters {
     requests: BTreeMap<Request, u64>,
@@ -78,7 +78,7 @@ struct Budget {
     empty: Option<Duration>,
 }
 
-/// A refusal must be an increase from 0, or Prometheus does not see the first.
+/// A counter must exist at 0 before its first increase, or Prometheus misses that.
 impl Default for AccountCounters {
     fn default() -> Self {
         let refusals = LANES.into_iter().flat_map(|lane| {
@@ -101,7 +101,7 @@ const COUNTERS: &[Metric<AccountCounters, u64>] = &[
             let requests = account.requests.iter();
             requests
                 .map(|((operation, code, lane), count)| {
-                    let operation = ("operation", operation.word());
+                    let operation = ("operation", operation.as_str());
                     (
                         vec![operation, ("code", code.as_str()), ("lane", *lane)],
                         *count,
@@ -120,27 +120,30 @@ const COUNTERS: &[Metric<AccountCounters, u64>] = &[
 const GAUGES: &[Metric<AccountCounters, f64>] = &[
     Metric {
         name: "aplomb_egress_budget_remaining",
-        help: "What the provider last said is left of its rate limit",
-        read: |account| budget(account, |budget| Some(budget.seen.remaining.into())),
+        help: "Remaining calls of the rate limit, as the provider last reported",
+        read: |account| budget_samples(account, |budget| Some(budget.seen.remaining.into())),
     },
     Metric {
         name: "aplomb_egress_budget_limit",
-        help: "The provider's rate limit, calls an hour",
-        read: |account| budget(account, |budget| Some(budget.seen.limit.into())),
+        help: "The provider's rate limit, calls per hour",
+        read: |account| budget_samples(account, |budget| Some(budget.seen.limit.into())),
     },
     Metric {
         name: "aplomb_egress_budget_others_per_second",
-        help: "What others spend of the same rate limit, inferred from what is left",
-        read: |account| budget(account, |budget| Some(budget.others)),
+        help: "Estimated calls per second of other clients that share the rate limit",
+        read: |account| budget_samples(account, |budget| Some(budget.others)),
     },
     Metric {
         name: "aplomb_egress_budget_empty_seconds",
-        help: "When the rate limit will be used up if all goes on as it does; absent if never",
-        read: |account| budget(account, |budget| Some(budget.empty?.as_secs_f64())),
+        help: "When the rate limit will be exhausted at the current rate; absent if never",
+        read: |account| budget_samples(account, |budget| Some(budget.empty?.as_secs_f64())),
     },
 ];
 
-fn budget(account: &AccountCounters, read: fn(&Budget) -> Option<f64>) -> Vec<Sample<'_, f64>> {
+fn budget_samples(
+    account: &AccountCounters,
+    read: fn(&Budget) -> Option<f64>,
+) -> Vec<Sample<'_, f64>> {
     let value = account.budget.as_ref().and_then(read);
     value.map(|value| (Vec::new(), value)).into_iter().collect()
 }
@@ -150,21 +153,21 @@ pub(super) fn encode(
     leads: bool,
     encoder: &mut DescriptorEncoder<'_>,
 ) -> Result<(), fmt::Error> {
-    show::counters(COUNTERS, "account", accounts, encoder)?;
+    show::encode_counters(COUNTERS, "account", accounts, encoder)?;
     match leads {
-        true => show::gauges(GAUGES, "account", accounts, encoder),
+        true => show::encode_gauges(GAUGES, "account", accounts, encoder),
         false => Ok(()),
     }
 }
 
-/// The provider was called.
+/// A call to the provider ended.
 #[derive(Clone, Copy, Debug)]
 pub struct ProviderCall<'a> {
-    /// Whose token: the name of what it was read from.
+    /// The account: the name of the Secret of its token.
     pub account: &'a str,
-    /// What was asked for.
+    /// The operation.
     pub operation: HcloudOperation,
-    /// The status of an answer, the `error.code` of a refusal, or a word for no answer.
+    /// The HTTP status, the `error.code` of a refusal, or a code for a missing response.
     pub code: &'a str,
     /// `failover` or `routine`.
     pub lane: &'static str,
@@ -172,16 +175,16 @@ pub struct ProviderCall<'a> {
 
 impl Occurrence for ProviderCall<'_> {
     fn emit(self, ledger: &mut EgressCounters) {
-        let code = plain(self.code);
+        let code = code_label(self.code);
         let account = ledger.accounts.entry(self.account.to_owned()).or_default();
-        account.reads += u64::from(self.operation.reads());
+        account.reads += u64::from(self.operation.is_read());
         let request = (self.operation, code.to_owned(), self.lane);
         *account.requests.entry(request).or_default() += 1;
-        let (name, operation, lane) = (self.account, self.operation.word(), self.lane);
+        let (name, operation, lane) = (self.account, self.operation.as_str(), self.lane);
         if code == THROTTLED && lane == LANES[0] {
             warn!(
                 account = name,
-                operation, lane, "The rate limit refused a call of a move"
+                operation, lane, "Provider rate limit refused a call of a move"
             );
         } else {
             debug!(account = name, operation, lane, code, "Called the provider");
@@ -189,8 +192,8 @@ impl Occurrence for ProviderCall<'_> {
     }
 }
 
-/// A code as long as it is one of the provider's words; otherwise it is just another one.
-fn plain(code: &str) -> &str {
+/// `code` if it is a plain word; otherwise a generic one.
+fn code_label(code: &str) -> &str {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if (1..=32).contains(&code.len()) && code.chars().all(word) {
         code
@@ -199,16 +202,16 @@ fn plain(code: &str) -> &str {
     }
 }
 
-/// What the provider said of its rate limit, and what that will come to.
+/// The rate limit as the provider reported it, with the forecast.
 #[derive(Clone, Copy, Debug)]
 pub struct ForecastReported<'a> {
-    /// Whose token.
+    /// The account.
     pub account: &'a str,
-    /// What was said.
+    /// The report.
     pub seen: RemainingCalls,
-    /// What others spend, calls a second.
+    /// Spending of others, calls per second.
     pub others: f64,
-    /// When it will be used up; `None` if it will not be.
+    /// When it will be exhausted; `None` if it will not.
     pub empty: Option<Duration>,
 }
 
@@ -232,10 +235,10 @@ impl Occurrence for ForecastReported<'_> {
         if low(seen) && !was {
             warn!(
                 account,
-                remaining, limit, others, "Less than a quarter of the rate limit is left"
+                remaining, limit, others, "Provider rate limit is below a quarter"
             );
         } else if was && !low(seen) {
-            info!(account, remaining, limit, "The rate limit has recovered");
+            info!(account, remaining, limit, "Provider rate limit recovered");
         }
     }
 }

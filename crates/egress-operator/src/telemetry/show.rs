@@ -1,4 +1,4 @@
-//! How a map of pictures becomes the samples of a metric. Knows no metric.
+//! Renders a map of snapshots as samples of a metric. Independent of any particular metric.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,18 +6,18 @@ use std::fmt;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-/// One sample: its labels beside the one that names the object, and its value.
+/// One sample: its labels in addition to the object's name, and its value.
 pub(super) type Sample<'a, V> = (Vec<(&'static str, &'a str)>, V);
 
-/// A metric whose samples are read from a picture.
+/// A metric whose samples are read from a snapshot.
 pub(super) struct Metric<P: 'static, V: 'static> {
     pub(super) name: &'static str,
     pub(super) help: &'static str,
     pub(super) read: fn(&P) -> Vec<Sample<'_, V>>,
 }
 
-/// Shows gauges, `key` naming whose each one is.
-pub(super) fn gauges<P>(
+/// Renders gauges; `key` is the label that names the object.
+pub(super) fn encode_gauges<P>(
     metrics: &[Metric<P, f64>],
     key: &'static str,
     pictures: &BTreeMap<String, P>,
@@ -29,7 +29,7 @@ pub(super) fn gauges<P>(
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown
-                    .encode_family(&labelled(key, name, labels))?
+                    .encode_family(&encode_labels(key, name, labels))?
                     .encode_gauge(&value)?;
             }
         }
@@ -37,8 +37,8 @@ pub(super) fn gauges<P>(
     Ok(())
 }
 
-/// Shows counters, `key` naming whose each one is.
-pub(super) fn counters<P>(
+/// Renders counters; `key` is the label that names the object.
+pub(super) fn encode_counters<P>(
     metrics: &[Metric<P, u64>],
     key: &'static str,
     pictures: &BTreeMap<String, P>,
@@ -50,7 +50,7 @@ pub(super) fn counters<P>(
         for (name, picture) in pictures {
             for (labels, value) in (metric.read)(picture) {
                 shown
-                    .encode_family(&labelled(key, name, labels))?
+                    .encode_family(&encode_labels(key, name, labels))?
                     .encode_counter::<NoLabelSet, _, u64>(&value, None)?;
             }
         }
@@ -58,7 +58,7 @@ pub(super) fn counters<P>(
     Ok(())
 }
 
-fn labelled<'a>(
+fn encode_labels<'a>(
     key: &'static str,
     name: &'a str,
     mut labels: Vec<(&'static str, &'a str)>,

@@ -1,4 +1,4 @@
-//! What a scrape shows after what has occurred.
+//! The output of a scrape after various events.
 
 use std::time::Duration;
 
@@ -36,13 +36,13 @@ fn node(name: &str) -> CandidateNode {
         server: Some(1),
         candidate: true,
         labels: LabelState::None,
-        taken: None,
+        conflicting_label: None,
         cilium: None,
         ready: NodeReady::True,
         cordoned: false,
         terminating: false,
         prepared: true,
-        probe: None,
+        probe_result: None,
     }
 }
 
@@ -55,11 +55,11 @@ fn world(nodes: Vec<CandidateNode>) -> Observed {
         status: StableEgressStatus::default(),
         now: Timestamp::UNIX_EPOCH,
         uptime: Duration::ZERO,
-        led: Duration::ZERO,
+        leading_for: Duration::ZERO,
         nodes,
         unwatched: None,
-        told: std::collections::BTreeSet::new(),
-        cloud: FloatingIpState::default(),
+        reported_unusable: std::collections::BTreeSet::new(),
+        floating_ip: FloatingIpState::default(),
         moving: None,
         term: 1,
     }
@@ -73,7 +73,7 @@ fn plan(available: ConditionStatus, reason: &str) -> Plan {
     };
     Plan {
         step: None,
-        again: Duration::ZERO,
+        requeue_after: Duration::ZERO,
         status,
         conditions: vec![Condition::new(
             conditions::AVAILABLE,
@@ -85,7 +85,12 @@ fn plan(available: ConditionStatus, reason: &str) -> Plan {
     }
 }
 
-fn see(egress: &EgressMetrics, nodes: &[&str], available: ConditionStatus, reason: &str) {
+fn record_decision(
+    egress: &EgressMetrics,
+    nodes: &[&str],
+    available: ConditionStatus,
+    reason: &str,
+) {
     let world = world(nodes.iter().map(|name| node(name)).collect());
     let plan = plan(available, reason);
     egress.emit(GatewayDecided {
@@ -94,7 +99,7 @@ fn see(egress: &EgressMetrics, nodes: &[&str], available: ConditionStatus, reaso
     });
 }
 
-fn moved() -> MoveStatus {
+fn finished_move() -> MoveStatus {
     let at = MicroTime(Timestamp::UNIX_EPOCH);
     MoveStatus {
         from: Some("a".to_owned()),
@@ -106,8 +111,8 @@ fn moved() -> MoveStatus {
         unlabelled_since: None,
         overdue: false,
         stages: MoveStages {
-            assign: Some(DurationString::seconds(3)),
-            total: Some(DurationString::seconds(4)),
+            assign: Some(DurationString::from_secs(3)),
+            total: Some(DurationString::from_secs(4)),
             ..MoveStages::default()
         },
     }
@@ -122,7 +127,7 @@ fn available_is_one_only_while_the_condition_is_true() {
         (ConditionStatus::False, reasons::NOT_ALLOWED, "0.0"),
         (ConditionStatus::Unknown, reasons::STALE, "0.0"),
     ] {
-        see(&egress, &["a"], status, reason);
+        record_decision(&egress, &["a"], status, reason);
         let line = format!(r#"aplomb_egress_gateway_available{{stable_egress="web"}} {value}"#);
         assert_eq!(available(), [line]);
         let state = samples(&egress, "aplomb_egress_gateway_state{");
@@ -137,7 +142,7 @@ fn available_is_one_only_while_the_condition_is_true() {
 #[test]
 fn a_node_that_is_gone_takes_its_series_along() {
     let egress = EgressMetrics::default();
-    see(
+    record_decision(
         &egress,
         &["a", "b"],
         ConditionStatus::True,
@@ -149,7 +154,7 @@ fn a_node_that_is_gone_takes_its_series_along() {
         failures: 1,
     });
     assert!(scrape(&egress).contains(r#"node="b""#));
-    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
+    record_decision(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
     assert!(
         !scrape(&egress).contains(r#"node="b""#),
         "{}",
@@ -160,10 +165,10 @@ fn a_node_that_is_gone_takes_its_series_along() {
 #[test]
 fn an_object_that_is_gone_takes_its_series_along() {
     let egress = EgressMetrics::default();
-    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
+    record_decision(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
     egress.emit(MoveEnded {
         name: "web",
-        moved: &moved(),
+        moved: &finished_move(),
     });
     egress.emit(GatewayRemoved { name: "web" });
     assert!(!scrape(&egress).contains("web"), "{}", scrape(&egress));
@@ -172,7 +177,7 @@ fn an_object_that_is_gone_takes_its_series_along() {
 #[test]
 fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
     let egress = EgressMetrics::default();
-    see(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
+    record_decision(&egress, &["a"], ConditionStatus::True, reasons::SERVING);
     let seen = RemainingCalls {
         limit: 3600,
         remaining: 100,
@@ -184,7 +189,7 @@ fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
         empty: None,
     });
     assert!(!samples(&egress, "aplomb_egress_budget_remaining{").is_empty());
-    egress.lead(&Fence::closed());
+    egress.set_fence(&Fence::closed());
     for metric in ["gateway_", "candidates{", "held{", "budget_"] {
         let left = samples(&egress, &format!("aplomb_egress_{metric}"));
         assert!(left.is_empty(), "{left:?}");
@@ -196,7 +201,7 @@ fn a_standby_shows_no_gateway_and_no_budget_and_keeps_its_counters() {
 #[test]
 fn a_move_counts_once_and_times_the_stages_it_had() {
     let egress = EgressMetrics::default();
-    let (name, moved) = ("web", moved());
+    let (name, moved) = ("web", finished_move());
     egress.emit(MoveStarted {
         name,
         moving: &moved,
@@ -216,7 +221,7 @@ fn a_move_counts_once_and_times_the_stages_it_had() {
 }
 
 #[test]
-fn a_code_that_is_no_word_is_not_shown() {
+fn a_malformed_code_is_not_shown() {
     let egress = EgressMetrics::default();
     let call = |code| ProviderCall {
         account: "s/t",

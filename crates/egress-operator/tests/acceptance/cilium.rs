@@ -1,5 +1,5 @@
-//! Promise: Cilium learns of a move also when the agent of the old gateway is dead: the label goes from
-//! its CiliumNode, not only from its Node.
+//! Guarantee: Cilium learns of a move even if the agent of the old gateway is dead: the label is
+//! removed from its CiliumNode, not only from its Node.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::{Instant, sleep};
 
 use crate::lab::{Lab, WEB, on_box, seconds, until};
+use crate::label_watch::Labelled;
 use crate::moves::probing;
 use crate::nodes;
-use crate::sight::Labelled;
 
 fn definition() -> Value {
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
@@ -60,12 +60,12 @@ pub async fn install(lab: &Lab, count: usize) {
     }
 }
 
-/// The agents: each copies the labels of its own Node to its CiliumNode, while it lives.
-async fn agents(lab: Lab) {
+/// The agents: each copies the labels of its own Node to its CiliumNode, while it runs.
+async fn run_agents(lab: Lab) {
     let (sender, mut changes) = unbounded_channel();
     lab.cluster.server().on_commit(Arc::new(move |change| {
         if change.key.resource.resource == "nodes" {
-            // Nobody listens any more when the world ends.
+            // The receiver is gone at the end of the simulation.
             drop(sender.send((change.key.name.clone(), change.new.clone())));
         }
     }));
@@ -77,7 +77,7 @@ async fn agents(lab: Lab) {
             .pointer("/metadata/labels")
             .and_then(|it| it.get(GATEWAY));
         let patch = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: value } } }));
-        // One that is gone has nothing to copy to.
+        // A deleted CiliumNode cannot be patched.
         drop(
             cilium_nodes(&lab)
                 .patch(&name, &PatchParams::default(), &patch)
@@ -92,41 +92,42 @@ fn the_label_of_a_dead_gateway_goes_from_its_cilium_node_too() {
         install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
         let world = async {
-            let _replica = lab.settled(3, &probing()).await;
-            let mirrored = || seen.only(WEB) == Some(nodes::name(0));
-            until(seconds(5), "Cilium knows the gateway", mirrored).await;
+            let _replica = lab.start_settled(3, &probing()).await;
+            let mirrored = || seen.single_node(WEB) == Some(nodes::name(0));
+            until(seconds(5), "CiliumNodes show the gateway", mirrored).await;
             assert_eq!(lab.condition(WEB, "LabelsConsistent").status, "True");
             sleep(seconds(60)).await;
             let began = Instant::now();
             lab.kill(0);
-            lab.serves(1, seconds(60)).await;
-            let moved = || seen.only(WEB) == Some(nodes::name(1));
-            until(seconds(2), "Cilium knows the new gateway", moved).await;
+            lab.wait_serving(1, seconds(60)).await;
+            let moved = || seen.single_node(WEB) == Some(nodes::name(1));
+            until(seconds(2), "CiliumNodes show the new gateway", moved).await;
             println!(
-                "dead agent: Cilium sees the new gateway alone after {:.1?}",
+                "dead agent: CiliumNodes show only the new gateway after {:.1?}",
                 began.elapsed()
             );
-            assert_eq!(seen.most(WEB), 1, "never two");
+            assert_eq!(seen.max_nodes(WEB), 1, "never two nodes");
             let consistent = || lab.condition(WEB, "LabelsConsistent").status == "True";
             until(seconds(5), "consistent", consistent).await;
         };
-        tokio::select! { biased; () = agents(lab.clone()) => {} () = world => {} }
+        tokio::select! { biased; () = run_agents(lab.clone()) => {} () = world => {} }
     });
 }
 
-/// A stale label appears on the third CiliumNode while so many Nodes are there: it goes within 2 s.
+/// A stale label appears on the third CiliumNode while this many Nodes exist: it is removed within
+/// 2 s.
 fn a_stale_label_goes(with_nodes: usize) {
     on_box(1, move |lab| async move {
         install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
-        let _replica = lab.settled(with_nodes, &json!({})).await;
+        let _replica = lab.start_settled(with_nodes, &json!({})).await;
         let params = PatchParams::default();
         let stale = Patch::Merge(json!({ "metadata": { "labels": { GATEWAY: WEB } } }));
         cilium_nodes(&lab)
             .patch(&nodes::name(2), &params, &stale)
             .await
             .unwrap();
-        let alone = || seen.only(WEB) == Some(nodes::name(0));
+        let alone = || seen.single_node(WEB) == Some(nodes::name(0));
         let took = until(seconds(5), "only the gateway is left", alone).await;
         assert!(took < seconds(2), "{took:?}");
     });

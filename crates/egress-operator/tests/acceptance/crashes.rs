@@ -1,44 +1,45 @@
-//! Promise: wherever the operator crashes during a failover, it converges: the floating IP ends where
-//! status says it is, and that node alone has the label.
+//! Guarantee: wherever the operator crashes during a failover, it converges: the floating IP ends
+//! up where the status shows it, and only that node has the label.
 //!
-//! A run is recorded first. Each of its effects, a write to the API server or a call to the provider, is
-//! then a point at which the same world is run again with a crash before and after it.
+//! A run is recorded first. Each of its effects, a write to the API server or a call to the
+//! provider, is then a point at which the same simulation is repeated with a crash before and after
+//! it.
 
 use std::time::Duration;
 
-use aplomb_apiserver::hetzner::{ActionFault, Change, Fault};
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_fake_services::hetzner::{ActionFault, Change, Fault};
+use aplomb_simulation::{Crash, CrashPoint};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::cilium;
 use crate::lab::{Lab, WEB, floating_ip, merge, on_box, seconds, until};
+use crate::label_watch::Labelled;
 use crate::moves::probing;
 use crate::nodes;
 use crate::operator::Replica;
-use crate::sight::Labelled;
 
-/// What becomes of a run, to be compared with what should.
+/// The end state of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Who holds the floating IP.
+    /// The server that holds the floating IP.
     pub holder: Option<u64>,
-    /// Who has the label.
+    /// The nodes with the label.
     pub labelled: Vec<String>,
-    /// What status says.
+    /// The active node in the status.
     pub active: Option<String>,
     pub server: Option<i64>,
     pub available: String,
-    /// How many floating IPs there are.
+    /// How many floating IPs exist.
     pub floating_ips: usize,
 }
 
 impl End {
-    pub fn of(lab: &Lab) -> Self {
+    pub fn from_lab(lab: &Lab) -> Self {
         let status = lab.status(WEB);
         Self {
             holder: lab.hetzner.holder(floating_ip(0)),
-            labelled: lab.labelled.now(WEB).into_iter().collect(),
+            labelled: lab.labeled.current_nodes(WEB).into_iter().collect(),
             active: status.active_node,
             server: status.server_id,
             available: lab.condition(WEB, "Available").status,
@@ -46,8 +47,8 @@ impl End {
         }
     }
 
-    /// As it should be when a node serves.
-    pub fn on(number: usize) -> Self {
+    /// The expected end state when node `number` serves.
+    pub fn expected_on(number: usize) -> Self {
         let server = nodes::server(number);
         Self {
             holder: Some(server),
@@ -60,10 +61,10 @@ impl End {
     }
 }
 
-/// The effects of a failover, from its beginning to a minute after it.
+/// The effects of a failover, from its start to a minute after it.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
-    first: u64,
+    first_effect: u64,
     last: u64,
 }
 
@@ -82,22 +83,22 @@ impl Failure {
         }
     }
 
-    async fn happen(self, lab: &Lab) {
+    async fn apply(self, lab: &Lab) {
         match self {
             Self::Cordon => lab.nodes.cordon(0, true).await,
-            Self::Death => lab.reach.silence(nodes::address(0), true),
+            Self::Death => lab.reach.set_silent(nodes::address(0), true),
         }
     }
 }
 
-/// A failover with an optional crash and an optional fault. Where it ended, and its effects.
+/// A failover with an optional crash and an optional fault. Returns the end state and the effects.
 async fn failover(
     lab: Lab,
     failure: Failure,
     crash: Option<Crash>,
     fault: Option<Fault>,
 ) -> (End, Stretch, Vec<String>) {
-    let replica = lab.settled(3, &failure.spec()).await;
+    let replica = lab.start_settled(3, &failure.spec()).await;
     sleep(seconds(20)).await;
     let first = replica.component.effects() + 1;
     crash
@@ -106,7 +107,7 @@ async fn failover(
     if let Some(fault) = fault {
         lab.hetzner.fault(fault);
     }
-    failure.happen(&lab).await;
+    failure.apply(&lab).await;
     sleep(seconds(60)).await;
     let last = replica.component.effects();
     sleep(seconds(240)).await;
@@ -114,16 +115,23 @@ async fn failover(
     let effects = lines
         .into_iter()
         .filter(|line| line.contains(" first effect "));
-    (End::of(&lab), Stretch { first, last }, effects.collect())
+    (
+        End::from_lab(&lab),
+        Stretch {
+            first_effect: first,
+            last,
+        },
+        effects.collect(),
+    )
 }
 
-/// Whether an effect is about the move, and not a renewal of a lease that is made all the time.
-fn matters(effect: &str) -> bool {
+/// Whether an effect belongs to the move, and is not a periodic lease renewal.
+fn is_relevant(effect: &str) -> bool {
     !effect.contains("/aplomb-egress") || effect.contains("vantage")
 }
 
 /// The number of an effect in a line of the trace.
-fn number(effect: &str) -> Option<u64> {
+fn effect_number(effect: &str) -> Option<u64> {
     effect
         .split(" effect ")
         .nth(1)?
@@ -133,7 +141,7 @@ fn number(effect: &str) -> Option<u64> {
         .ok()
 }
 
-/// A failover in one world or the other; where it ended, and its effects.
+/// A failover with or without Cilium; returns the end state and the effects.
 type Run = fn(u64, Failure, Option<Crash>) -> (End, Stretch, Vec<String>);
 
 fn without_cilium(
@@ -144,39 +152,44 @@ fn without_cilium(
     on_box(seed, move |lab| failover(lab, failure, crash, None))
 }
 
-/// Where no agent lives to copy labels: what CiliumNodes carry, the operator wrote.
+/// No agent copies labels here: the labels of CiliumNodes were written by the operator.
 fn with_cilium(seed: u64, failure: Failure, crash: Option<Crash>) -> (End, Stretch, Vec<String>) {
     on_box(seed, move |lab| async move {
         cilium::install(&lab, 3).await;
         let seen = Labelled::follow(lab.cluster.server(), "ciliumnodes");
         let ended = failover(lab, failure, crash, None).await;
         assert_eq!(
-            seen.only(WEB),
+            seen.single_node(WEB),
             Some(nodes::name(1)),
             "{failure:?}, {crash:?}"
         );
-        assert_eq!(seen.most(WEB), 1, "never two: {failure:?}, {crash:?}");
+        assert_eq!(
+            seen.max_nodes(WEB),
+            1,
+            "never two nodes: {failure:?}, {crash:?}"
+        );
         ended
     })
 }
 
-/// Runs it once without and then with a crash at each point; the points, and how many runs there were.
-fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
+/// Runs it without a crash, then with one at each point. Returns the points and the number of runs.
+fn crash_at_every_effect(failure: Failure, seed: u64, run: Run) -> (Vec<String>, usize) {
     let (end, stretch, effects) = run(seed, failure, None);
-    assert_eq!(end, End::on(1), "without any crash");
+    assert_eq!(end, End::expected_on(1), "without any crash");
     let within = |line: &String| {
-        number(line).is_some_and(|number| (stretch.first..=stretch.last).contains(&number))
+        effect_number(line)
+            .is_some_and(|number| (stretch.first_effect..=stretch.last).contains(&number))
     };
     let points: Vec<String> = effects
         .into_iter()
-        .filter(|line| matters(line) && within(line))
+        .filter(|line| is_relevant(line) && within(line))
         .collect();
     let mut runs = 0;
-    for effect in points.iter().filter_map(|line| number(line)) {
+    for effect in points.iter().filter_map(|line| effect_number(line)) {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
             let crash = Crash { effect, point };
             let (end, ..) = run(seed, failure, Some(crash));
-            assert_eq!(end, End::on(1), "{failure:?}, crash {crash:?}");
+            assert_eq!(end, End::expected_on(1), "{failure:?}, crash {crash:?}");
             runs += 1;
         }
     }
@@ -186,10 +199,10 @@ fn crashed_everywhere(failure: Failure, seed: u64, run: Run) -> (Vec<String>, us
 #[test]
 fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end() {
     for failure in [Failure::Cordon, Failure::Death] {
-        let (points, runs) = crashed_everywhere(failure, 9, without_cilium);
+        let (points, runs) = crash_at_every_effect(failure, 9, without_cilium);
         let points = points.len();
         println!(
-            "{failure:?}: {points} effects from the recorded trace, before and after each: {runs} crashes, all converged"
+            "{failure:?}: {points} effects, a crash before and after each: {runs} crashes, all converged"
         );
         assert!(points >= 8, "{points} effects are too few for a failover");
     }
@@ -198,17 +211,20 @@ fn a_crash_before_or_after_any_effect_of_a_failover_changes_nothing_in_the_end()
 #[test]
 fn a_crash_between_the_writes_to_nodes_and_cilium_nodes_changes_nothing_in_the_end() {
     for failure in [Failure::Cordon, Failure::Death] {
-        let (points, runs) = crashed_everywhere(failure, 9, with_cilium);
+        let (points, runs) = crash_at_every_effect(failure, 9, with_cilium);
         let cilium = points.iter().filter(|it| it.contains("ciliumnodes"));
         let (all, cilium) = (points.len(), cilium.count());
         println!(
-            "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, before and after each: {runs} crashes, all converged"
+            "{failure:?} with CiliumNodes: {all} effects, {cilium} of them on CiliumNodes, a crash before and after each: {runs} crashes, all converged"
         );
-        assert!(cilium >= 2, "one label goes and one comes: {points:?}");
+        assert!(
+            cilium >= 2,
+            "one label is removed and one added: {points:?}"
+        );
     }
 }
 
-/// A fault of the first Assign, unless more is said.
+/// A fault of the first Assign; `with` overrides its fields.
 fn assign(with: &Value) -> Fault {
     let path = "/floating_ips/*/actions/assign";
     let mut fault = json!({ "method": "POST", "path": path, "times": 1 });
@@ -223,20 +239,20 @@ fn poll(with: &Value) -> Fault {
     serde_json::from_value(fault).expect("a fault")
 }
 
-/// Faults of the provider, each met once or for a while in the middle of a failover.
+/// Faults of the provider, each once or for a while during a failover.
 #[rustfmt::skip]
 fn troubles() -> Vec<(&'static str, Fault)> {
     vec![
         ("reply to Assign lost after it took effect", assign(&json!({ "reset": "after" }))),
-        ("Assign lost on its way", assign(&json!({ "reset": "before" }))),
-        ("Assign never answered, done", assign(&json!({ "hang": "after" }))),
-        ("Assign never answered, not done", assign(&json!({ "hang": "before" }))),
-        ("Assign done, answered with 500", assign(&json!({ "status": 500, "commit": true }))),
-        ("Assign answered with 504", assign(&json!({ "status": 504, "times": 5 }))),
+        ("Assign lost before it arrived", assign(&json!({ "reset": "before" }))),
+        ("Assign without response, applied", assign(&json!({ "hang": "after" }))),
+        ("Assign without response, not applied", assign(&json!({ "hang": "before" }))),
+        ("Assign applied, response is 500", assign(&json!({ "status": 500, "commit": true }))),
+        ("response to Assign is 504", assign(&json!({ "status": 504, "times": 5 }))),
         ("polls fail for a while", poll(&json!({ "status": 503 }))),
         ("polls lost", poll(&json!({ "reset": "after" }))),
         ("action fails once", assign(&json!({ "action": { "fail": "action_failed" } }))),
-        ("action fails, but did it", assign(&json!({ "action": { "fail": "action_failed", "takes_effect": true } }))),
+        ("action reports failure but is applied", assign(&json!({ "action": { "fail": "action_failed", "takes_effect": true } }))),
         ("action stays running without a lock", assign(&json!({ "action": { "stuck": true, "locks": false } }))),
         ("server locked for a while", assign(&json!({ "code": "locked", "times": 20 }))),
         ("provider conflicts", assign(&json!({ "code": "conflict", "times": 3 }))),
@@ -251,9 +267,9 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
             let fault = fault.clone();
             let code = fault.code.clone().unwrap_or_default();
             let (end, ..) = on_box(4, move |lab| failover(lab, failure, None, Some(fault)));
-            // The lock that lasts is held against the first candidate.
+            // The lock that lasts affects the first candidate.
             let locked = ["locked", "conflict"].contains(&&*code);
-            let fits = end == End::on(1) || (locked && end == End::on(2));
+            let fits = end == End::expected_on(1) || (locked && end == End::expected_on(2));
             assert!(fits, "{what}, {failure:?}: {end:?}");
         }
         println!("converged: {what}");
@@ -263,7 +279,7 @@ fn lost_replies_stuck_actions_and_locks_are_survived() {
 #[test]
 fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         let stuck = ActionFault {
             stuck: true,
             ..ActionFault::default()
@@ -277,28 +293,28 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         lab.nodes.cordon(0, true).await;
         sleep(seconds(150)).await;
         assert_eq!(
-            lab.labelled.only(WEB),
+            lab.labeled.single_node(WEB),
             Some(nodes::name(0)),
-            "the old one keeps its label"
+            "the old node keeps its label"
         );
         let mut actions = lab.hetzner.state().actions;
         actions
             .iter_mut()
-            .for_each(|it| it.status = aplomb_apiserver::hetzner::model::Status::Error);
+            .for_each(|it| it.status = aplomb_fake_services::hetzner::model::Status::Error);
         lab.change(Change {
             actions: Some(actions),
             ..Change::default()
         });
         // Whichever of the two is tried next.
         let serves = || lab.is_serving(1) || lab.is_serving(2);
-        until(seconds(20), "another serves", serves).await;
+        until(seconds(20), "another node serves", serves).await;
     });
 }
 
 #[test]
 fn a_candidate_whose_server_is_gone_is_passed_over() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         let mut servers = lab.hetzner.state().servers;
         servers.retain(|it| it.id != nodes::server(1));
         lab.change(Change {
@@ -306,12 +322,14 @@ fn a_candidate_whose_server_is_gone_is_passed_over() {
             ..Change::default()
         });
         lab.nodes.cordon(0, true).await;
-        let took = lab.serves(2, seconds(30)).await;
-        println!("the next candidate's server is gone: the one after it serves after {took:.1?}");
+        let took = lab.wait_serving(2, seconds(30)).await;
+        println!(
+            "the next candidate's server was deleted: the one after it serves after {took:.1?}"
+        );
     });
 }
 
-/// A crash in the middle of each trouble.
+/// A crash in the middle of each fault.
 #[test]
 #[ignore = "every trouble with every crash; make proof runs it"]
 fn troubles_and_crashes_together_are_survived() {
@@ -322,14 +340,14 @@ fn troubles_and_crashes_together_are_survived() {
         let (_, stretch, effects) = on_box(4, run);
         let numbers = effects
             .iter()
-            .filter(|line| matters(line))
-            .filter_map(|line| number(line));
-        for effect in numbers.filter(|it| (stretch.first..=stretch.last).contains(it)) {
+            .filter(|line| is_relevant(line))
+            .filter_map(|line| effect_number(line));
+        for effect in numbers.filter(|it| (stretch.first_effect..=stretch.last).contains(it)) {
             for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
                 let (fault, crash) = (fault.clone(), Crash { effect, point });
                 let run = move |lab| failover(lab, Failure::Cordon, Some(crash), Some(fault));
                 let (end, ..) = on_box(4, run);
-                let fits = [End::on(1), End::on(2)].contains(&end);
+                let fits = [End::expected_on(1), End::expected_on(2)].contains(&end);
                 assert!(fits, "{what}, {crash:?}: {end:?}");
                 runs += 1;
             }
@@ -341,13 +359,13 @@ fn troubles_and_crashes_together_are_survived() {
     );
 }
 
-/// That nothing is repeated for ever: a day after a failover the provider is only looked at.
+/// Nothing is repeated without end: a day after a failover the provider receives only reads.
 #[test]
 fn after_a_failover_there_is_nothing_left_to_do() {
     on_box(4, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         lab.nodes.cordon(0, true).await;
-        lab.serves(1, seconds(20)).await;
+        lab.wait_serving(1, seconds(20)).await;
         sleep(seconds(60)).await;
         let since = lab.hetzner.requests().len() as u64;
         let writes = lab.cluster.writes().len();
@@ -362,7 +380,7 @@ fn after_a_failover_there_is_nothing_left_to_do() {
     });
 }
 
-/// Starting it is as safe as a failover.
+/// Startup is as safe as a failover.
 #[test]
 fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
     let start = |crash: Option<Crash>| {
@@ -377,15 +395,15 @@ fn a_crash_anywhere_while_it_starts_changes_nothing_in_the_end() {
             sleep(seconds(10)).await;
             let effects = replica.component.effects();
             sleep(seconds(120)).await;
-            (End::of(&lab), effects)
+            (End::from_lab(&lab), effects)
         })
     };
     let (end, effects) = start(None);
-    assert_eq!(end, End::on(0));
+    assert_eq!(end, End::expected_on(0));
     for effect in 1..=effects {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
             let crash = Crash { effect, point };
-            assert_eq!(start(Some(crash)).0, End::on(0), "{crash:?}");
+            assert_eq!(start(Some(crash)).0, End::expected_on(0), "{crash:?}");
         }
     }
     println!(

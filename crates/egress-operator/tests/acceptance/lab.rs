@@ -1,4 +1,4 @@
-//! A cluster, a provider and a network, in virtual time; and the words in which a test speaks of them.
+//! A simulated cluster, provider and network in virtual time, with helpers for tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
-use aplomb_apiserver::actors::Actors;
-use aplomb_apiserver::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
 use aplomb_apiserver::store::Window;
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_controllers::Actors;
+use aplomb_fake_services::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,19 +18,19 @@ use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
+use crate::label_watch::Labelled;
 use crate::nodes::{self, Nodes};
 use crate::operator::Replica;
-use crate::reach::Reach;
-use crate::sight::Labelled;
+use crate::reachability::Reach;
 use crate::valve::Valve;
 
-/// Where the operator runs.
+/// Namespace of the operator.
 pub const NAMESPACE: &str = "aplomb-system";
 /// The name of most StableEgresses here.
 pub const WEB: &str = "web";
-/// As long as a real one. Nothing of it may show anywhere.
+/// As long as a real token. No part of it may appear anywhere.
 pub const TOKEN: &str = "q7Zp2mVx9KfT4wYb8RnL3cHs6DjG5aEuX1oWiQ0tNvMzBkCrPyUeFgJhSdAlOxIw";
-/// The Secret it is in.
+/// Name of its Secret.
 pub const SECRET: &str = "hcloud";
 
 /// The floating IP with this number.
@@ -46,12 +46,12 @@ pub struct Lab {
     pub reach: Reach,
     pub valve: Valve,
     pub nodes: Nodes,
-    pub labelled: Labelled,
+    pub labeled: Labelled,
     tokens: Vec<String>,
     dead: Arc<Mutex<BTreeSet<String>>>,
 }
 
-/// What a condition says.
+/// A condition's fields.
 #[derive(Debug, Default)]
 pub struct Shown {
     pub status: String,
@@ -59,27 +59,27 @@ pub struct Shown {
     pub message: String,
 }
 
-/// How the world around the operator is.
+/// Settings of the simulation.
 #[derive(Clone)]
 pub struct Around {
     pub seed: u64,
     pub actors: Actors,
-    /// Secrets by name, with their tokens; each is a project of its own.
+    /// Secrets by name, with their tokens; each token is a separate project.
     pub tokens: Vec<(String, String)>,
-    /// How long actions of the provider take, at least and at most; as the simulator has it by default.
+    /// Minimum and maximum duration of provider actions; default: as the simulator has it.
     pub action: Option<(Duration, Duration)>,
-    /// Whether the run is too long to be remembered.
-    pub long: bool,
+    /// Whether the run is too long to keep its trace.
+    pub long_running: bool,
 }
 
 impl Around {
-    pub fn seed(seed: u64) -> Self {
+    pub fn with_seed(seed: u64) -> Self {
         Self {
             seed,
             actors: Actors::default(),
             tokens: vec![(SECRET.to_owned(), TOKEN.to_owned())],
             action: None,
-            long: false,
+            long_running: false,
         }
     }
 
@@ -93,7 +93,7 @@ impl Around {
         let mut world = World::new(self.seed)
             .actors(self.actors.clone())
             .interpose(aplomb_virtual_time::install);
-        if self.long {
+        if self.long_running {
             let window = Window {
                 compaction: seconds(30),
                 ..Window::default()
@@ -108,14 +108,14 @@ impl Around {
     }
 }
 
-/// Runs a scenario in the usual world.
+/// Runs a scenario with default settings.
 pub fn on_box<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    Around::seed(seed).run(scenario)
+    Around::with_seed(seed).run(scenario)
 }
 
 impl Lab {
@@ -132,7 +132,7 @@ impl Lab {
             reach: Reach::default(),
             valve: Valve::default(),
             nodes: Nodes::new(user.clone()),
-            labelled: Labelled::follow(cluster.server(), "nodes"),
+            labeled: Labelled::follow(cluster.server(), "nodes"),
             dead: Arc::default(),
             tokens: around
                 .tokens
@@ -148,7 +148,7 @@ impl Lab {
         lab
     }
 
-    /// Somebody else's client, which meets no faults.
+    /// A user's client, without injected faults.
     pub fn user(&self) -> Client {
         self.cluster.plain_client("user")
     }
@@ -184,10 +184,10 @@ impl Lab {
     }
 
     pub fn change(&self, change: Change) {
-        self.hetzner.change(change).expect("it fits together");
+        self.hetzner.change(change).expect("valid settings");
     }
 
-    /// Changes the floating IP with this number, or makes it.
+    /// Creates or changes the floating IP with this number.
     pub fn floating_ip(&self, number: usize, name: &str, act: impl FnOnce(&mut FloatingIp)) {
         let mut all = self.hetzner.state().floating_ips;
         let id = floating_ip(number);
@@ -204,12 +204,12 @@ impl Lab {
         });
     }
 
-    /// Moves the first floating IP as a person at the console does.
-    pub fn moved_by_hand(&self, server: Option<u64>) {
+    /// Moves the first floating IP, as a person does in the provider's console.
+    pub fn move_manually(&self, server: Option<u64>) {
         self.floating_ip(0, WEB, |it| it.server = server);
     }
 
-    /// Creates a StableEgress from the fields of its spec that are not the usual ones.
+    /// Creates a StableEgress; `spec` overrides the default fields.
     pub async fn egress(&self, name: &str, spec: &Value) {
         let egresses: Api<StableEgress> = Api::all(self.user());
         let mut all =
@@ -234,19 +234,20 @@ impl Lab {
         patched.unwrap();
     }
 
-    /// Two or more candidates, a floating IP and a StableEgress called `web` that a replica has settled
-    /// on the first of them.
-    pub async fn settled(&self, count: usize, spec: &Value) -> Replica {
+    /// Creates candidates, a floating IP and a StableEgress called `web`, and a replica that has
+    /// settled on the first node.
+    pub async fn start_settled(&self, count: usize, spec: &Value) -> Replica {
         self.candidates(WEB, count).await;
         self.floating_ip(0, WEB, |_| {});
         self.egress(WEB, spec).await;
         let replica = Replica::start(self, "first");
-        self.serves(0, seconds(60)).await;
+        self.wait_serving(0, seconds(60)).await;
         replica
     }
 
-    /// Waits until a node serves: it holds the floating IP and the label, alone, and status says so.
-    pub async fn serves(&self, number: usize, limit: Duration) -> Duration {
+    /// Waits until a node serves: it alone holds the floating IP and the label, and the status
+    /// agrees.
+    pub async fn wait_serving(&self, number: usize, limit: Duration) -> Duration {
         let what = format!("{} serves", nodes::name(number));
         until(limit, &what, || self.is_serving(number)).await
     }
@@ -254,14 +255,14 @@ impl Lab {
     pub fn is_serving(&self, number: usize) -> bool {
         let node = nodes::name(number);
         self.hetzner.holder(floating_ip(0)) == Some(nodes::server(number))
-            && self.labelled.only(WEB) == Some(node.clone())
+            && self.labeled.single_node(WEB) == Some(node.clone())
             && self.status(WEB).active_node == Some(node)
             && self.condition(WEB, "Available").status == "True"
     }
 
-    /// A node dies at once and for good, with all that runs on it.
+    /// Kills a node at once and permanently, with all that runs on it.
     pub fn kill(&self, number: usize) {
-        self.reach.silence(nodes::address(number), true);
+        self.reach.set_silent(nodes::address(number), true);
         self.dead.lock().unwrap().insert(nodes::name(number));
     }
 
@@ -269,7 +270,7 @@ impl Lab {
         self.dead.lock().unwrap().contains(node)
     }
 
-    /// What status says of a StableEgress.
+    /// The status of a StableEgress.
     pub fn status(&self, name: &str) -> StableEgressStatus {
         let stored = self.cluster.server();
         let stored = stored.get("aplomb.dev", "stableegresses", "", name);
@@ -278,7 +279,7 @@ impl Lab {
         status.map(read).unwrap_or_default()
     }
 
-    /// A condition of a StableEgress; with empty words if there is none.
+    /// A condition of a StableEgress; empty if there is none.
     pub fn condition(&self, name: &str, kind: &str) -> Shown {
         let conditions = self.status(name).conditions;
         let found = conditions.into_iter().find(|it| it.type_ == kind);
@@ -290,7 +291,7 @@ impl Lab {
         found.map(shown).unwrap_or_default()
     }
 
-    /// Events about StableEgresses so far: their reasons and texts.
+    /// Events about StableEgress objects so far: their reasons and texts.
     pub fn events(&self) -> Vec<(String, String)> {
         let events = self.cluster.server().list("", "events");
         let text = |event: &Value, keys: [&str; 2]| {
@@ -304,7 +305,7 @@ impl Lab {
         told.collect()
     }
 
-    /// The labels that Nodes carry, by node.
+    /// The gateway labels of Nodes, by node.
     pub fn gateways(&self) -> BTreeMap<String, String> {
         let nodes = self.cluster.server().list("", "nodes");
         let labelled = nodes.iter().filter_map(|node| {
@@ -336,7 +337,7 @@ async fn install(user: &Client) {
     }
 }
 
-/// Puts the members of `with` over those of `value`.
+/// Merges the members of `with` into `value`.
 pub fn merge(value: &mut Value, with: &Value) {
     match (value, with) {
         (Value::Object(value), Value::Object(with)) => {
@@ -348,7 +349,7 @@ pub fn merge(value: &mut Value, with: &Value) {
     }
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {
@@ -358,8 +359,8 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
     began.elapsed()
 }
 
-/// That `holds` at every look for so long.
-pub async fn throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+/// Asserts that `holds` throughout `time`.
+pub async fn assert_throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while began.elapsed() < time {
         assert!(holds(), "after {:?} no longer: {what}", began.elapsed());

@@ -1,20 +1,21 @@
-//! What the egress operator promises, each promise a test on the box in virtual time, with a provider
-//! and nodes that are simulated. Real time is printed and asserted nowhere; `make egress` shows the
-//! figures.
+//! Guarantees of the egress operator, one test each, in virtual time with a simulated API server,
+//! provider and nodes. Real time is printed and asserted nowhere; `make egress` shows the figures.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
 mod lab;
+mod label_watch;
 mod nodes;
 mod operator;
-mod reach;
-mod sight;
+mod reachability;
 mod valve;
 
 mod cilium;
+mod conditions;
+mod crash_detection;
 mod crashes;
+mod foreign_nodes;
 mod handover;
-mod honesty;
 mod moves;
 mod peers;
 mod planned;
@@ -26,7 +27,5 @@ mod rules;
 mod stale;
 mod starvation;
 mod storms;
-mod strangers;
 mod token_file;
 mod tokens;
-mod toy;

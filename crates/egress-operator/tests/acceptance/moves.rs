@@ -1,5 +1,6 @@
-//! Promise: the floating IP leaves a node that is in trouble within its grace and two seconds, a dead one
-//! within half a minute where it is probed every five seconds, and every stage of it is timed.
+//! Guarantee: the floating IP leaves an unhealthy node within its grace period and two seconds, a
+//! dead one within half a minute if probed every five seconds, and every stage of the move is
+//! timed.
 
 use std::time::Duration;
 
@@ -11,49 +12,50 @@ use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, until};
 use crate::nodes;
 use crate::operator::Replica;
 
-/// What a move may take beside its grace.
+/// Maximum duration of a move in addition to its grace period.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// Probes every 5 s and gives up after 3 failures.
+/// Probes every 5 s, with a threshold of 3 failures.
 pub fn probing() -> Value {
     json!({ "health": { "signal": "probe", "probe": { "interval": "5s", "timeout": "2s", "failures": 3 } } })
 }
 
-/// A moment that is in no step with anything, and another for each seed.
-pub async fn some_time(lab: &Lab) {
+/// Waits for a random time that depends on the seed, so that it is not aligned with any interval.
+pub async fn wait_random(lab: &Lab) {
     let mut rng = fastrand::Rng::with_seed(lab.cluster.seed());
     sleep(Duration::from_millis(rng.u64(60_000..120_000))).await;
 }
 
-/// A node dies: nothing answers, its kubelet is silent, and the control plane notices that late.
-pub async fn dies(lab: &Lab, number: usize) {
-    lab.reach.silence(nodes::address(number), true);
+/// A node dies: it does not respond, its kubelet stops, and the control plane notices late.
+pub async fn kill_node(lab: &Lab, number: usize) {
+    lab.reach.set_silent(nodes::address(number), true);
     sleep(seconds(40)).await;
-    lab.nodes.ready(number, "Unknown").await;
+    lab.nodes.set_ready(number, "Unknown").await;
 }
 
-/// How long after the death of the gateway the floating IP was on another node, and that served.
-async fn death(lab: Lab, spec: Value) -> (Duration, Duration) {
-    let replica = lab.settled(3, &spec).await;
-    some_time(&lab).await;
+/// Time from the death of the gateway until the floating IP was on another node, and until that
+/// node served.
+async fn run_death(lab: Lab, spec: Value) -> (Duration, Duration) {
+    let replica = lab.start_settled(3, &spec).await;
+    wait_random(&lab).await;
     let began = Instant::now();
     let serving = async {
         let held = || lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(1));
         let moved = until(seconds(300), "it is moved", held).await;
-        lab.serves(1, seconds(10)).await;
+        lab.wait_serving(1, seconds(10)).await;
         (moved, began.elapsed())
     };
     let dying = async {
-        dies(&lab, 0).await;
+        kill_node(&lab, 0).await;
         std::future::pending().await
     };
     let times = tokio::select! { biased; times = serving => times, never = dying => never };
-    timed(&lab, &replica, MoveCause::NodeUnhealthy);
+    assert_stages(&lab, &replica, MoveCause::NodeUnhealthy);
     times
 }
 
-/// That status and the histogram have every stage of the last move.
-fn timed(lab: &Lab, replica: &Replica, cause: MoveCause) {
+/// Asserts that status and histogram have every stage of the last move.
+fn assert_stages(lab: &Lab, replica: &Replica, cause: MoveCause) {
     let moved = lab.status(WEB).last_move.expect("there was a move");
     assert_eq!(moved.cause, cause);
     let stages = &moved.stages;
@@ -76,18 +78,18 @@ fn timed(lab: &Lab, replica: &Replica, cause: MoveCause) {
     }
 }
 
-fn deaths(seeds: std::ops::Range<u64>, spec: fn() -> Value) -> Vec<(Duration, Duration)> {
+fn run_deaths(seeds: std::ops::Range<u64>, spec: fn() -> Value) -> Vec<(Duration, Duration)> {
     let mut times: Vec<_> = seeds
-        .map(|seed| on_box(seed, move |lab| death(lab, spec())))
+        .map(|seed| on_box(seed, move |lab| run_death(lab, spec())))
         .collect();
     times.sort_unstable();
     times
 }
 
-fn show(what: &str, times: &[(Duration, Duration)]) {
+fn print_times(what: &str, times: &[(Duration, Duration)]) {
     let (median, worst) = (times[times.len() / 2], times[times.len() - 1]);
     println!(
-        "{what}: {} seeds, IP moved after {:.1?} (median), {:.1?} (worst); labelled after {:.1?}, {:.1?}",
+        "{what}: {} seeds, IP moved after {:.1?} (median), {:.1?} (worst); labeled after {:.1?}, {:.1?}",
         times.len(),
         median.0,
         worst.0,
@@ -98,25 +100,28 @@ fn show(what: &str, times: &[(Duration, Duration)]) {
 
 #[test]
 fn a_dead_node_is_left_in_half_a_minute() {
-    let times = deaths(0..12, probing);
-    show("hard death, probes every 5s, 3 failures", &times);
+    let times = run_deaths(0..12, probing);
+    print_times("hard death, probes every 5s, 3 failures", &times);
     assert!(
         times.iter().all(|(_, serves)| *serves < seconds(30)),
         "{times:?}"
     );
-    let patient = deaths(0..1, || {
+    let patient = run_deaths(0..1, || {
         let mut spec = probing();
         spec["graces"] = json!({ "unhealthy": "90s" });
         spec
     });
-    assert!(patient[0].0 > seconds(90), "a grace is kept: {patient:?}");
+    assert!(
+        patient[0].0 > seconds(90),
+        "a grace period is kept: {patient:?}"
+    );
 }
 
 #[test]
 #[ignore = "a thousand seeds; make proof runs it"]
 fn a_dead_node_is_left_in_half_a_minute_whatever_the_seed() {
-    let times = deaths(0..1_000, probing);
-    show("hard death, probes every 5s, 3 failures", &times);
+    let times = run_deaths(0..1_000, probing);
+    print_times("hard death, probes every 5s, 3 failures", &times);
     assert!(times.iter().all(|(_, serves)| *serves < seconds(30)));
 }
 
@@ -141,33 +146,33 @@ impl Event {
         (Self::Silent, MoveCause::NodeUnhealthy, 90),
     ];
 
-    async fn happen(self, lab: &Lab) {
+    async fn apply(self, lab: &Lab) {
         match self {
             Self::Cordoned => lab.nodes.cordon(0, true).await,
             Self::Deleted => lab.nodes.delete(0).await,
             Self::Terminating => lab.nodes.terminate(0).await,
-            Self::NotReady => lab.nodes.ready(0, "False").await,
-            Self::Silent => lab.nodes.ready(0, "Unknown").await,
-            Self::NoCandidate => lab.nodes.no_candidate(0).await,
+            Self::NotReady => lab.nodes.set_ready(0, "False").await,
+            Self::Silent => lab.nodes.set_ready(0, "Unknown").await,
+            Self::NoCandidate => lab.nodes.remove_candidate_label(0).await,
         }
     }
 }
 
 async fn moves_after(lab: Lab, event: Event, cause: MoveCause, grace: Duration) -> Duration {
-    let replica = lab.settled(3, &json!({})).await;
-    some_time(&lab).await;
+    let replica = lab.start_settled(3, &json!({})).await;
+    wait_random(&lab).await;
     let began = Instant::now();
-    event.happen(&lab).await;
+    event.apply(&lab).await;
     if !grace.is_zero() {
         sleep(grace - seconds(1)).await;
         assert!(
             lab.hetzner.holder(floating_ip(0)) == Some(nodes::server(0)),
-            "{event:?}: in its grace"
+            "{event:?}: within its grace period"
         );
     }
-    lab.serves(1, grace + seconds(60)).await;
-    timed(&lab, &replica, cause);
-    assert_eq!(lab.labelled.most(WEB), 1, "{event:?}");
+    lab.wait_serving(1, grace + seconds(60)).await;
+    assert_stages(&lab, &replica, cause);
+    assert_eq!(lab.labeled.max_nodes(WEB), 1, "{event:?}");
     began.elapsed()
 }
 
@@ -187,12 +192,12 @@ fn each_trouble_moves_it_within_its_grace_and_two_seconds() {
 fn a_grace_that_is_set_is_the_one_that_counts() {
     on_box(5, |lab| async move {
         let _replica = lab
-            .settled(2, &json!({ "graces": { "unhealthy": "20s" } }))
+            .start_settled(2, &json!({ "graces": { "unhealthy": "20s" } }))
             .await;
-        some_time(&lab).await;
+        wait_random(&lab).await;
         let began = Instant::now();
-        lab.nodes.ready(0, "False").await;
-        lab.serves(1, seconds(60)).await;
+        lab.nodes.set_ready(0, "False").await;
+        lab.wait_serving(1, seconds(60)).await;
         let took = began.elapsed();
         assert!((seconds(20)..seconds(22)).contains(&took), "{took:?}");
     });
@@ -201,31 +206,35 @@ fn a_grace_that_is_set_is_the_one_that_counts() {
 #[test]
 fn a_gateway_that_recovers_in_its_grace_stays() {
     on_box(5, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         for _ in 0..3 {
-            lab.nodes.ready(0, "False").await;
+            lab.nodes.set_ready(0, "False").await;
             sleep(seconds(60)).await;
-            lab.nodes.ready(0, "True").await;
+            lab.nodes.set_ready(0, "True").await;
             sleep(seconds(60)).await;
         }
-        assert!(lab.is_serving(0), "each grace began anew");
+        assert!(lab.is_serving(0), "each grace period restarted");
     });
 }
 
 #[test]
-fn a_label_that_somebody_took_away_comes_back_without_a_move() {
+fn a_label_that_another_client_removed_comes_back_without_a_move() {
     on_box(5, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
-        some_time(&lab).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
+        wait_random(&lab).await;
         let calls = assigns(&lab);
-        lab.nodes.no_gateway(0).await;
-        let took = lab.serves(0, seconds(10)).await;
+        lab.nodes.remove_gateway_label(0).await;
+        let took = lab.wait_serving(0, seconds(10)).await;
         assert!(took <= MARGIN, "{took:?}");
-        assert_eq!(assigns(&lab), calls, "the floating IP was where it belongs");
+        assert_eq!(
+            assigns(&lab),
+            calls,
+            "the floating IP was in the right place"
+        );
     });
 }
 
-/// How many Assigns the provider has seen.
+/// How many Assigns the provider has received.
 pub fn assigns(lab: &Lab) -> usize {
     let requests = lab.hetzner.requests();
     let assigns = requests

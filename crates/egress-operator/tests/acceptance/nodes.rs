@@ -1,4 +1,4 @@
-//! The nodes of a cluster as kubelets and the cloud's controller leave them, and what happens to them.
+//! Nodes as kubelets and the cloud controller manager write them, and changes to them.
 
 use std::net::IpAddr;
 
@@ -8,23 +8,23 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-/// The name of the node with this number: names sort as numbers do.
+/// Name of the node with this number; zero-padded, so that names sort like numbers.
 pub fn name(number: usize) -> String {
     format!("node-{number:04}")
 }
 
-/// Its server.
+/// Its server ID.
 pub fn server(number: usize) -> u64 {
     1_000 + u64::try_from(number).expect("a cluster is not that large")
 }
 
-/// Where it is reached.
+/// Its address.
 pub fn address(number: usize) -> IpAddr {
     let (high, low) = (number / 250, number % 250 + 1);
     format!("10.0.{high}.{low}").parse().expect("an address")
 }
 
-/// A node that has been Ready for a while, a candidate for `egress` if one is named.
+/// A node that has been Ready for a while; a candidate for `egress` if set.
 pub fn node(number: usize, egress: Option<&str>) -> Value {
     let name = name(number);
     let condition = |kind: &str, status: &str, reason: &str| {
@@ -54,7 +54,7 @@ pub fn node(number: usize, egress: Option<&str>) -> Value {
     })
 }
 
-/// The nodes as a person and the control plane change them.
+/// Changes nodes as a person or the control plane does.
 #[derive(Clone)]
 pub struct Nodes(Api<Node>);
 
@@ -80,22 +80,22 @@ impl Nodes {
             .await;
     }
 
-    /// Sets a label, or takes it away.
+    /// Sets or removes a label.
     pub async fn label(&self, number: usize, key: &str, value: Option<&str>) {
         self.patch(number, &json!({ "metadata": { "labels": { key: value } } }))
             .await;
     }
 
-    pub async fn no_candidate(&self, number: usize) {
+    pub async fn remove_candidate_label(&self, number: usize) {
         self.label(number, CANDIDATE, None).await;
     }
 
-    pub async fn no_gateway(&self, number: usize) {
+    pub async fn remove_gateway_label(&self, number: usize) {
         self.label(number, GATEWAY, None).await;
     }
 
-    /// Says what its Ready condition is: `True`, `False` or `Unknown`.
-    pub async fn ready(&self, number: usize, status: &str) {
+    /// Sets its Ready condition: `True`, `False` or `Unknown`.
+    pub async fn set_ready(&self, number: usize, status: &str) {
         let mut conditions = node(number, None)["status"]["conditions"].clone();
         conditions[3]["status"] = status.into();
         let patch = Patch::Merge(json!({ "status": { "conditions": conditions } }));
@@ -109,7 +109,7 @@ impl Nodes {
         self.0.delete(&name(number), &params).await.unwrap();
     }
 
-    /// Deleted by somebody, and kept for now by somebody else.
+    /// Deletes it while a finalizer of another controller keeps it.
     pub async fn terminate(&self, number: usize) {
         let keep = json!({ "metadata": { "finalizers": ["example.com/keep"] } });
         self.patch(number, &keep).await;

@@ -1,5 +1,5 @@
-//! A replica of the operator: a process of the world that can be crashed at any effect and frozen, whose
-//! calls to the provider are effects too.
+//! A replica of the operator: a simulated process that can be crashed at any effect and frozen,
+//! whose calls to the provider are effects too.
 
 use std::future::pending;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_apiserver::hetzner::Hetzner;
-use aplomb_apiserver::world::{Component, Process};
 use aplomb_egress_operator::telemetry::EgressMetrics;
 use aplomb_egress_operator::{EgressDeps, EgressSettings};
+use aplomb_fake_services::hetzner::Hetzner;
 use aplomb_http_client::Transport;
+use aplomb_simulation::{Component, Process};
 use bytes::Bytes;
 use http::Request;
 use prometheus_client::encoding::text;
@@ -22,7 +22,7 @@ use tower::{ServiceExt, service_fn};
 use crate::lab::{Lab, NAMESPACE};
 use crate::valve::Valve;
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics across restarts.
 pub struct Replica {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -31,18 +31,18 @@ pub struct Replica {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        Self::with(lab, name, None)
+        Self::start_with(lab, name, None)
     }
 
-    /// One whose token is in a file, for those that name no Secret.
+    /// A replica with a token file for StableEgress objects that name no Secret.
     pub fn with_token_file(lab: &Lab, name: &str, file: &Path) -> Self {
-        Self::with(lab, name, Some(file.to_owned()))
+        Self::start_with(lab, name, Some(file.to_owned()))
     }
 
-    fn with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
+    fn start_with(lab: &Lab, name: &str, token_file: Option<PathBuf>) -> Self {
         let (telemetry, egress) = (Telemetry::default(), EgressMetrics::default());
         let (counts, shows) = (telemetry.clone(), egress.clone());
-        let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.from(name));
+        let (hetzner, probe) = (lab.hetzner.clone(), lab.reach.probe_from(name));
         let valve = lab.valve.clone();
         let component = lab.cluster.start(name, move |process| {
             let (wire, tasks) = (process.clone(), process.clone());
@@ -53,8 +53,8 @@ impl Replica {
                 clock: Clock::system(),
                 tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
-                server: None,
+                admin_registry: AdminRegistry::default(),
+                api_limits: None,
                 egress: shows.clone(),
             };
             run(process, token_file.clone(), parts)
@@ -66,7 +66,7 @@ impl Replica {
         }
     }
 
-    /// Its metrics as they are scraped, the runtime's and its own.
+    /// Its metrics as a scrape returns them, of the runtime and the operator.
     pub fn metrics(&self) -> String {
         let mut registry = Registry::default();
         self.egress.register(&mut registry);

@@ -1,5 +1,5 @@
-//! What others would have read: clients that look at the floating IP twice for every event of a node,
-//! counted from the simulator's log of requests.
+//! A baseline for comparison: clients that read the floating IP twice for every event of a node,
+//! counted from the simulator's request log.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::lab::{Lab, floating_ip, seconds};
 use crate::nodes;
-use crate::quiet::{BEAT, around};
+use crate::quiet::{BEAT, lab_options};
 
 #[derive(serde::Deserialize)]
 struct Name {
@@ -25,7 +25,8 @@ impl View for Name {
     }
 }
 
-/// Reads twice for each event of a node, for so long. How many events, reads and refusals there were.
+/// Reads twice for each event of a node for `time`. Returns the number of events, reads and
+/// refusals.
 async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize, usize) {
     for number in 0..count {
         lab.nodes.create(&nodes::node(number, None)).await;
@@ -34,7 +35,7 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
     let hub = InformerSet::new(lab.cluster.plain_client("peer"), Telemetry::default());
     let (sender, mut events) = unbounded_channel();
     let watch = hub.informer::<Name>(Scope::default());
-    // Nobody reads it any more when the world ends.
+    // The receiver is gone at the end of the simulation.
     watch.listen(move |_| sender.send(()).unwrap_or_default());
     let _tasks = hub.start(&Tasks::on_runtime());
     sleep(2 * BEAT).await;
@@ -59,8 +60,9 @@ async fn reads_per_event(lab: Lab, count: usize, time: Duration) -> (u64, usize,
     (seen.get(), requests.len(), refused)
 }
 
-fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
-    let (events, reads, refused) = around(true).run(move |lab| reads_per_event(lab, count, time));
+fn cost_per_hour(what: &str, count: usize, time: Duration) -> f64 {
+    let (events, reads, refused) =
+        lab_options(true).run(move |lab| reads_per_event(lab, count, time));
     let hourly = |number: f64| number * 3600.0 / time.as_secs_f64();
     let (events, reads) = (hourly(events as f64), hourly(reads as f64));
     let (what, refused) = (format!("{what} ({time:?})"), hourly(refused as f64));
@@ -68,11 +70,11 @@ fn an_hour(what: &str, count: usize, time: Duration) -> f64 {
     reads
 }
 
-/// Shows both peers: in the world of `count` nodes, and in one with an event every 2.5 s. Their reads an
-/// hour.
-pub fn show(count: usize, time: Duration) -> (f64, f64) {
-    let busy = an_hour("two reads per node event", count, time);
-    let story = an_hour("the same, an event every 2.5 s", 4, seconds(3600));
+/// Prints both baselines: with `count` nodes, and with an event every 2.5 s. Returns their reads
+/// per hour.
+pub fn print_cost(count: usize, time: Duration) -> (f64, f64) {
+    let busy = cost_per_hour("two reads per node event", count, time);
+    let story = cost_per_hour("the same, an event every 2.5 s", 4, seconds(3600));
     let events = count as f64 * 3600.0 / BEAT.as_secs_f64();
     assert!(
         (busy / events / 2.0 - 1.0).abs() < 0.05,

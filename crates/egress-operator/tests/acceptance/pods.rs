@@ -1,5 +1,5 @@
-//! Promise: a pod that prepares a node is heard at once, also when it stops being one; other pods are
-//! not heard at all.
+//! Guarantee: a change of a pod that prepares a node is seen at once, also when it stops preparing
+//! it; other pods trigger nothing.
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -11,10 +11,10 @@ use crate::nodes;
 use crate::operator::Replica;
 use crate::quiet::reconciles;
 
-const ELSEWHERE: &str = "elsewhere";
+const OTHER_NAMESPACE_NAME: &str = "elsewhere";
 
-/// Shorter than a resync, longer than a pass.
-const MOMENT: u64 = 3;
+/// Shorter than a resync, longer than a reconcile.
+const REACTION_TIME: u64 = 3;
 
 /// A pod on the node with this number.
 struct Prepares {
@@ -57,7 +57,7 @@ impl Prepares {
     }
 }
 
-const OURS: Prepares = Prepares {
+const MATCHING_POD: Prepares = Prepares {
     namespace: NAMESPACE,
     name: "ours",
     app: "egress-host",
@@ -66,27 +66,27 @@ const OURS: Prepares = Prepares {
 const OTHER_APP: Prepares = Prepares {
     name: "other-app",
     app: "web",
-    ..OURS
+    ..MATCHING_POD
 };
 const OTHER_NAMESPACE: Prepares = Prepares {
-    namespace: ELSEWHERE,
+    namespace: OTHER_NAMESPACE_NAME,
     name: "other-namespace",
-    ..OURS
+    ..MATCHING_POD
 };
 
-/// One candidate that a pod prepares, and two pods that prepare nothing. Right after a look.
-async fn settled(lab: &Lab) -> Replica {
+/// One candidate with a pod that prepares it, and two unrelated pods. Returns right after a read.
+async fn start_settled(lab: &Lab) -> Replica {
     let namespaces: Api<Namespace> = Api::all(lab.user());
-    let elsewhere = serde_json::from_value(json!({ "metadata": { "name": ELSEWHERE } }));
+    let elsewhere = serde_json::from_value(json!({ "metadata": { "name": OTHER_NAMESPACE_NAME } }));
     let elsewhere = elsewhere.expect("a namespace");
     let made = namespaces.create(&PostParams::default(), &elsewhere).await;
     made.unwrap();
-    for pod in [OURS, OTHER_APP, OTHER_NAMESPACE] {
+    for pod in [MATCHING_POD, OTHER_APP, OTHER_NAMESPACE] {
         pod.create(lab).await;
     }
     let prepared = json!({ "selector": { "matchLabels": { "app": "egress-host" } } });
-    let replica = lab.settled(1, &json!({ "prepared": prepared })).await;
-    sleep(seconds(MOMENT)).await;
+    let replica = lab.start_settled(1, &json!({ "prepared": prepared })).await;
+    sleep(seconds(REACTION_TIME)).await;
     replica
 }
 
@@ -97,7 +97,7 @@ fn reason(lab: &Lab) -> String {
 #[test]
 fn pods_of_another_label_or_namespace_run_nothing() {
     on_box(1, |lab| async move {
-        let replica = settled(&lab).await;
+        let replica = start_settled(&lab).await;
         let before = reconciles(&replica);
         for pod in [OTHER_APP, OTHER_NAMESPACE] {
             for ready in [false, true, false] {
@@ -106,38 +106,43 @@ fn pods_of_another_label_or_namespace_run_nothing() {
             }
         }
         OTHER_APP.labels(&lab, json!({ "color": "blue" })).await;
-        sleep(seconds(MOMENT)).await;
+        sleep(seconds(REACTION_TIME)).await;
         assert_eq!(reconciles(&replica), before);
         assert_eq!(reason(&lab), "Serving");
     });
 }
 
 #[test]
-fn a_pod_that_prepares_is_heard_at_once() {
+fn a_pod_that_prepares_is_noticed_at_once() {
     on_box(1, |lab| async move {
-        let replica = settled(&lab).await;
+        let replica = start_settled(&lab).await;
         let before = reconciles(&replica);
-        OURS.ready(&lab, false).await;
-        sleep(seconds(MOMENT)).await;
-        assert!(reconciles(&replica) > before, "it is no longer Ready");
+        MATCHING_POD.ready(&lab, false).await;
+        sleep(seconds(REACTION_TIME)).await;
+        assert!(reconciles(&replica) > before, "it stopped being Ready");
         assert_eq!(reason(&lab), "GatewayUnprepared");
-        OURS.ready(&lab, true).await;
-        sleep(seconds(MOMENT)).await;
+        MATCHING_POD.ready(&lab, true).await;
+        sleep(seconds(REACTION_TIME)).await;
         assert_eq!(reason(&lab), "Serving");
     });
 }
 
 #[test]
-fn a_pod_that_loses_the_label_is_heard_for_what_it_was() {
+fn a_pod_that_loses_the_label_triggers_with_its_old_labels() {
     on_box(1, |lab| async move {
-        let replica = settled(&lab).await;
+        let replica = start_settled(&lab).await;
         let before = reconciles(&replica);
-        OURS.labels(&lab, json!({ "app": null })).await;
-        sleep(seconds(MOMENT)).await;
-        assert!(reconciles(&replica) > before, "it prepares no longer");
+        MATCHING_POD.labels(&lab, json!({ "app": null })).await;
+        sleep(seconds(REACTION_TIME)).await;
+        assert!(
+            reconciles(&replica) > before,
+            "it no longer prepares the node"
+        );
         assert_eq!(reason(&lab), "GatewayUnprepared");
-        OURS.labels(&lab, json!({ "app": "egress-host" })).await;
-        sleep(seconds(MOMENT)).await;
+        MATCHING_POD
+            .labels(&lab, json!({ "app": "egress-host" }))
+            .await;
+        sleep(seconds(REACTION_TIME)).await;
         assert_eq!(reason(&lab), "Serving");
     });
 }

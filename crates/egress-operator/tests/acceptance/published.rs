@@ -1,14 +1,14 @@
-//! The figures that docs/egress.md publishes: from what happens to the gateway until another node serves,
-//! with a budget and where others leave none of it.
+//! The figures that docs/egress.md publishes: from a failure of the gateway until another node
+//! serves, with available calls and with an exhausted rate limit.
 
 use std::time::Duration;
 
-use aplomb_apiserver::hetzner::{BucketState, Change, Noise};
+use aplomb_fake_services::hetzner::{BucketState, Change, Noise};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::lab::{Lab, SECRET, on_box, seconds};
-use crate::moves::{probing, some_time};
+use crate::moves::{probing, wait_random};
 
 const SEEDS: u64 = 20;
 
@@ -36,18 +36,19 @@ impl Event {
         }
     }
 
-    async fn happen(self, lab: &Lab) {
+    async fn apply(self, lab: &Lab) {
         match self {
             Self::Killed => lab.kill(0),
             Self::Cordoned => lab.nodes.cordon(0, true).await,
             Self::Deleted => lab.nodes.delete(0).await,
-            Self::NoCandidate => lab.nodes.no_candidate(0).await,
+            Self::NoCandidate => lab.nodes.remove_candidate_label(0).await,
         }
     }
 }
 
-/// The bucket is empty, and others call three times a second for the one token that comes back in it.
-fn starve(lab: &Lab) {
+/// The bucket is empty, and other clients call three times a second for the one token that it
+/// gains.
+fn exhaust_budget(lab: &Lab) {
     let bucket = BucketState {
         name: SECRET.to_owned(),
         limit: None,
@@ -62,19 +63,19 @@ fn starve(lab: &Lab) {
 }
 
 async fn failover(lab: Lab, event: Event, starved: bool) -> Duration {
-    let _replica = lab.settled(3, &event.spec()).await;
+    let _replica = lab.start_settled(3, &event.spec()).await;
     if starved {
-        starve(&lab);
+        exhaust_budget(&lab);
     }
-    some_time(&lab).await;
+    wait_random(&lab).await;
     let began = Instant::now();
-    event.happen(&lab).await;
-    lab.serves(1, seconds(300)).await;
+    event.apply(&lab).await;
+    lab.wait_serving(1, seconds(300)).await;
     began.elapsed()
 }
 
 /// Median and worst over the seeds.
-fn times(event: Event, starved: bool) -> (Duration, Duration) {
+fn failover_times(event: Event, starved: bool) -> (Duration, Duration) {
     let run = |seed| on_box(seed, move |lab| failover(lab, event, starved));
     let mut times: Vec<_> = (0..SEEDS).map(run).collect();
     times.sort_unstable();
@@ -85,7 +86,7 @@ fn times(event: Event, starved: bool) -> (Duration, Duration) {
 fn a_failover_takes_what_the_documents_say() {
     println!("published: median and worst of {SEEDS} seeds, until another node serves");
     for event in Event::ALL {
-        let (plain, starved) = (times(event, false), times(event, true));
+        let (plain, starved) = (failover_times(event, false), failover_times(event, true));
         println!(
             "published: {event:?}: {:.1?}, {:.1?}; with 429: {:.1?}, {:.1?}",
             plain.0, plain.1, starved.0, starved.1

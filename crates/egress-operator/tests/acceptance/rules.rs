@@ -1,5 +1,5 @@
-//! Promise: people and limits are listened to: holds, pins, moves made by hand, and a cap on moves that
-//! never keeps the floating IP on a dead node.
+//! Guarantee: user settings and limits are respected: holds, pins, manual moves, and a move limit
+//! that never keeps the floating IP on a dead node.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::lab::{Lab, WEB, floating_ip, on_box, seconds, throughout, until};
+use crate::lab::{Lab, WEB, assert_throughout, floating_ip, on_box, seconds, until};
 use crate::moves::assigns;
 use crate::nodes;
 use crate::operator::Replica;
 
-/// The time it will be after so many seconds.
-fn after(lab: &Lab, seconds: i64) -> String {
+/// The time in `seconds` from now.
+fn timestamp_after(lab: &Lab, seconds: i64) -> String {
     let now = lab.cluster.server().clock().now();
     let then = now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -27,12 +27,12 @@ async fn annotate(lab: &Lab, value: Option<&str>) {
     sleep(seconds(1)).await;
 }
 
-/// The gateway is cordoned under a hold; nothing is written until the hold ends.
-async fn held(lab: &Lab) {
-    let before = (assigns(lab), lab.labelled.moments(WEB).len());
+/// The gateway is cordoned during a hold; nothing is written until the hold ends.
+async fn wait_held(lab: &Lab) {
+    let before = (assigns(lab), lab.labeled.moments(WEB).len());
     lab.nodes.cordon(0, true).await;
-    throughout(seconds(50), "nothing is moved", || {
-        (assigns(lab), lab.labelled.moments(WEB).len()) == before
+    assert_throughout(seconds(50), "nothing is moved", || {
+        (assigns(lab), lab.labeled.moments(WEB).len()) == before
     })
     .await;
     assert_eq!(lab.condition(WEB, "Held").status, "True");
@@ -41,11 +41,11 @@ async fn held(lab: &Lab) {
 #[test]
 fn a_hold_freezes_automation_until_it_is_taken_away() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         annotate(&lab, Some("true")).await;
-        held(&lab).await;
+        wait_held(&lab).await;
         annotate(&lab, None).await;
-        lab.serves(1, seconds(5)).await;
+        lab.wait_serving(1, seconds(5)).await;
         assert_ne!(lab.condition(WEB, "Held").status, "True");
     });
 }
@@ -53,119 +53,122 @@ fn a_hold_freezes_automation_until_it_is_taken_away() {
 #[test]
 fn a_hold_until_a_time_ends_by_itself() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
-        annotate(&lab, Some(&after(&lab, 60))).await;
-        held(&lab).await;
-        let took = lab.serves(1, seconds(30)).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
+        annotate(&lab, Some(&timestamp_after(&lab, 60))).await;
+        wait_held(&lab).await;
+        let took = lab.wait_serving(1, seconds(30)).await;
         assert!(took < seconds(13), "nine seconds were left: {took:?}");
-        let past = after(&lab, -10);
+        let past = timestamp_after(&lab, -10);
         annotate(&lab, Some(&past)).await;
         lab.nodes.cordon(0, false).await;
         lab.nodes.cordon(1, true).await;
-        lab.serves(0, seconds(5)).await;
+        lab.wait_serving(0, seconds(5)).await;
     });
 }
 
 #[test]
-fn a_hold_that_cannot_be_read_holds_and_says_so() {
+fn a_hold_that_cannot_be_read_holds_and_reports_it() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         annotate(&lab, Some("next tuesday")).await;
-        held(&lab).await;
+        wait_held(&lab).await;
         let message = lab.condition(WEB, "Held").message;
         assert!(message.contains(annotations::HOLD), "{message}");
         annotate(&lab, Some("false")).await;
-        lab.serves(1, seconds(5)).await;
+        lab.wait_serving(1, seconds(5)).await;
     });
 }
 
 #[test]
 fn a_hold_in_the_spec_does_the_same() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(2, &json!({})).await;
+        let _replica = lab.start_settled(2, &json!({})).await;
         lab.edit(
             WEB,
             &json!({ "spec": { "hold": { "reason": "maintenance" } } }),
         )
         .await;
         sleep(seconds(1)).await;
-        held(&lab).await;
+        wait_held(&lab).await;
         lab.edit(WEB, &json!({ "spec": { "hold": null } })).await;
-        lab.serves(1, seconds(5)).await;
+        lab.wait_serving(1, seconds(5)).await;
     });
 }
 
 #[test]
 fn a_pin_is_followed_after_the_dwell_and_only_until_its_time() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
-        let pin = json!({ "node": nodes::name(2), "until": after(&lab, 600) });
+        let _replica = lab.start_settled(3, &json!({})).await;
+        let pin = json!({ "node": nodes::name(2), "until": timestamp_after(&lab, 600) });
         lab.edit(WEB, &json!({ "spec": { "pin": pin } })).await;
-        let took = lab.serves(2, seconds(90)).await;
+        let took = lab.wait_serving(2, seconds(90)).await;
         assert!(
             took > seconds(50),
-            "it has to stay a minute first: {took:?}"
+            "it has to dwell for a minute first: {took:?}"
         );
         assert_eq!(lab.status(WEB).last_move.unwrap().cause, MoveCause::Pinned);
-        // It goes away from the pinned node if it must, and back as soon as it may.
+        // It leaves the pinned node if it must, and returns as soon as it may.
         lab.nodes.cordon(2, true).await;
-        lab.serves(0, seconds(5)).await;
+        lab.wait_serving(0, seconds(5)).await;
         lab.nodes.cordon(2, false).await;
-        lab.serves(2, seconds(90)).await;
+        lab.wait_serving(2, seconds(90)).await;
         sleep(seconds(600)).await;
         lab.nodes.cordon(2, true).await;
-        lab.serves(0, seconds(5)).await;
+        lab.wait_serving(0, seconds(5)).await;
         lab.nodes.cordon(2, false).await;
         sleep(seconds(300)).await;
-        assert!(lab.is_serving(0), "the pin is over");
+        assert!(lab.is_serving(0), "the pin has ended");
     });
 }
 
 #[test]
 fn a_move_by_hand_to_a_candidate_is_adopted() {
     on_box(1, |lab| async move {
-        let _replica = lab.settled(3, &json!({})).await;
+        let _replica = lab.start_settled(3, &json!({})).await;
         sleep(seconds(60)).await;
         let before = assigns(&lab);
-        lab.moved_by_hand(Some(nodes::server(2)));
-        lab.serves(2, seconds(40)).await;
-        assert_eq!(assigns(&lab), before, "the labels follow, and nothing else");
-        assert_eq!(lab.labelled.most(WEB), 1);
+        lab.move_manually(Some(nodes::server(2)));
+        lab.wait_serving(2, seconds(40)).await;
+        assert_eq!(assigns(&lab), before, "only the labels follow");
+        assert_eq!(lab.labeled.max_nodes(WEB), 1);
     });
 }
 
-/// The gateway is NotReady for a while, again and again, wherever it is. How often it was moved in an hour.
-async fn flapping(lab: Lab, most: u32) -> usize {
+/// The gateway is NotReady for a while, again and again, wherever it is. Returns the moves in an
+/// hour.
+async fn run_flapping(lab: Lab, most: u32) -> usize {
     let spec = json!({ "graces": { "unhealthy": "5s" }, "maxMovesPerHour": most });
-    let _replica = lab.settled(2, &spec).await;
+    let _replica = lab.start_settled(2, &spec).await;
     let before = assigns(&lab);
     for _ in 0..60 {
-        let gateway = (0..2).find(|it| lab.labelled.only(WEB) == Some(nodes::name(*it)));
-        let gateway = gateway.expect("one is labelled");
-        lab.nodes.ready(gateway, "False").await;
+        let gateway = (0..2).find(|it| lab.labeled.single_node(WEB) == Some(nodes::name(*it)));
+        let gateway = gateway.expect("one node is labeled");
+        lab.nodes.set_ready(gateway, "False").await;
         sleep(seconds(15)).await;
-        lab.nodes.ready(gateway, "True").await;
+        lab.nodes.set_ready(gateway, "True").await;
         sleep(seconds(43)).await;
     }
     let moves = assigns(&lab) - before;
     let gateway = (0..2)
-        .find(|it| lab.labelled.only(WEB) == Some(nodes::name(*it)))
+        .find(|it| lab.labeled.single_node(WEB) == Some(nodes::name(*it)))
         .unwrap();
-    lab.nodes.ready(gateway, "Unknown").await;
-    lab.serves(1 - gateway, seconds(10)).await;
+    lab.nodes.set_ready(gateway, "Unknown").await;
+    lab.wait_serving(1 - gateway, seconds(10)).await;
     moves
 }
 
 #[test]
 fn a_flapping_node_moves_it_a_few_times_an_hour_and_a_dead_one_always() {
-    let moves = on_box(1, |lab| flapping(lab, 3));
+    let moves = on_box(1, |lab| run_flapping(lab, 3));
     assert!(moves <= 3, "{moves} moves");
-    let off = on_box(1, |lab| flapping(lab, 1_000));
-    println!("a node that flaps each minute: {moves} moves an hour with a cap of 3, {off} without");
-    assert!(off > 30, "without the cap: {off}");
+    let off = on_box(1, |lab| run_flapping(lab, 1_000));
+    println!(
+        "a node that flaps each minute: {moves} moves per hour with a limit of 3, {off} without"
+    );
+    assert!(off > 30, "without the limit: {off}");
 }
 
-/// Two that want the same label key on the same nodes.
+/// Two StableEgress objects with the same label key on the same nodes.
 #[test]
 fn two_that_want_one_label_key_never_share_a_node() {
     on_box(1, |lab| async move {
@@ -177,20 +180,20 @@ fn two_that_want_one_label_key_never_share_a_node() {
         }
         let _replica = Replica::start(&lab, "first");
         let both = || {
-            let (web, api) = (lab.labelled.only(WEB), lab.labelled.only("api"));
+            let (web, api) = (lab.labeled.single_node(WEB), lab.labeled.single_node("api"));
             web.is_some() && api.is_some() && web != api
         };
-        until(seconds(60), "both have a gateway of their own", both).await;
+        until(seconds(60), "each has its own gateway", both).await;
         sleep(seconds(120)).await;
         assert!(both());
         let nodes: Vec<u64> = (0..3).map(nodes::server).collect();
         let holders = [0, 1].map(|it| lab.hetzner.holder(floating_ip(it)).unwrap());
         assert!(holders[0] != holders[1] && holders.iter().all(|it| nodes.contains(it)));
-        // One must go: it finds the node that is left.
-        let web = lab.labelled.only(WEB).unwrap();
+        // One gateway must be replaced: the remaining node is found.
+        let web = lab.labeled.single_node(WEB).unwrap();
         let number = (0..3).find(|it| nodes::name(*it) == web).unwrap();
         lab.nodes.cordon(number, true).await;
-        let moved = || both() && lab.labelled.only(WEB) != Some(web.clone());
+        let moved = || both() && lab.labeled.single_node(WEB) != Some(web.clone());
         until(seconds(30), "it has moved", moved).await;
     });
 }
@@ -206,21 +209,21 @@ fn a_node_with_a_bad_provider_id_is_passed_over() {
             lab.nodes.create(&node).await;
         }
         let servers = Some((0..3).map(crate::lab::server).collect());
-        lab.change(aplomb_apiserver::hetzner::Change {
+        lab.change(aplomb_fake_services::hetzner::Change {
             servers,
             ..Default::default()
         });
         lab.floating_ip(0, WEB, |_| {});
         lab.egress(WEB, &json!({})).await;
         let _replica = Replica::start(&lab, "first");
-        lab.serves(1, seconds(30)).await;
+        lab.wait_serving(1, seconds(30)).await;
         lab.nodes.cordon(1, true).await;
-        lab.serves(2, seconds(5)).await;
+        lab.wait_serving(2, seconds(5)).await;
     });
 }
 
 #[test]
-fn a_labelled_node_that_never_was_a_candidate_is_left_alone() {
+fn a_labeled_node_that_never_was_a_candidate_is_not_touched() {
     on_box(1, |lab| async move {
         lab.candidates(WEB, 2).await;
         let mut old = nodes::node(7, None);
@@ -228,18 +231,18 @@ fn a_labelled_node_that_never_was_a_candidate_is_left_alone() {
         lab.nodes.create(&old).await;
         let mut servers = lab.hetzner.state().servers;
         servers.push(crate::lab::server(7));
-        lab.change(aplomb_apiserver::hetzner::Change {
+        lab.change(aplomb_fake_services::hetzner::Change {
             servers: Some(servers),
             ..Default::default()
         });
         lab.floating_ip(0, WEB, |it| it.server = Some(nodes::server(7)));
         lab.egress(WEB, &json!({})).await;
         let _replica = Replica::start(&lab, "first");
-        lab.serves(7, seconds(30)).await;
+        lab.wait_serving(7, seconds(30)).await;
         sleep(seconds(300)).await;
         assert_eq!((assigns(&lab), lab.is_serving(7)), (0, true));
         lab.nodes.delete(7).await;
-        lab.serves(0, seconds(5)).await;
+        lab.wait_serving(0, seconds(5)).await;
     });
 }
 
@@ -259,7 +262,7 @@ async fn set_pod(lab: &Lab, node: usize, ready: bool) {
     let pods: Api<Pod> = Api::namespaced(lab.user(), crate::lab::NAMESPACE);
     let pod = pod(node, ready);
     let made = serde_json::from_value(pod.clone()).expect("a pod");
-    // The second time it is there already.
+    // The second time it exists already.
     drop(pods.create(&PostParams::default(), &made).await);
     let status = Patch::Merge(json!({ "status": pod["status"] }));
     let name = format!("host-{node}");
@@ -276,11 +279,15 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
             set_pod(&lab, node, true).await;
         }
         let prepared = json!({ "selector": { "matchLabels": { "app": "egress-host" } } });
-        let _replica = lab.settled(3, &json!({ "prepared": prepared })).await;
+        let _replica = lab.start_settled(3, &json!({ "prepared": prepared })).await;
         set_pod(&lab, 0, false).await;
         sleep(seconds(299)).await;
-        assert_eq!(lab.labelled.only(WEB), Some(nodes::name(0)), "in its grace");
-        let took = seconds(299) + lab.serves(1, seconds(20)).await;
+        assert_eq!(
+            lab.labeled.single_node(WEB),
+            Some(nodes::name(0)),
+            "within its grace period"
+        );
+        let took = seconds(299) + lab.wait_serving(1, seconds(20)).await;
         assert!(took <= Duration::from_secs(302), "{took:?}");
         assert_eq!(
             lab.status(WEB).last_move.unwrap().cause,
@@ -290,9 +297,9 @@ fn a_gateway_that_is_no_longer_prepared_is_left_after_five_minutes() {
         lab.nodes.cordon(1, true).await;
         sleep(seconds(20)).await;
         assert_eq!(
-            lab.labelled.only(WEB),
+            lab.labeled.single_node(WEB),
             Some(nodes::name(1)),
-            "there is nobody to take over"
+            "no node can take over"
         );
     });
 }

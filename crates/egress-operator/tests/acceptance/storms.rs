@@ -1,9 +1,9 @@
-//! Promise: whatever happens in whatever order, two nodes never have the label, and when it is over one
-//! does: the one that holds the floating IP, as status says.
+//! Guarantee: whatever happens in any order, two nodes never have the label, and in the end one has
+//! it: the one that holds the floating IP, as the status shows.
 
 use std::time::Duration;
 
-use aplomb_apiserver::hetzner::{ActionFault, Fault, When};
+use aplomb_fake_services::hetzner::{ActionFault, Fault, When};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -15,7 +15,7 @@ use crate::operator::Replica;
 
 const NODES: usize = 4;
 
-/// What is drawn from a seed.
+/// The random choices of a seed.
 struct Storm {
     lab: Lab,
     rng: fastrand::Rng,
@@ -23,23 +23,23 @@ struct Storm {
 }
 
 impl Storm {
-    /// One thing that happens.
-    async fn strike(&mut self) {
+    /// One random event.
+    async fn inject_fault(&mut self) {
         let (lab, node) = (self.lab.clone(), self.rng.usize(..NODES));
         let yes = self.rng.bool();
         match self.rng.u8(..10) {
             0 => lab.nodes.cordon(node, yes).await,
             1 => {
                 lab.nodes
-                    .ready(node, if yes { "False" } else { "Unknown" })
+                    .set_ready(node, if yes { "False" } else { "Unknown" })
                     .await
             }
-            2 => lab.nodes.ready(node, "True").await,
-            3 => lab.reach.silence(nodes::address(node), yes),
-            4 => lab.nodes.no_gateway(node).await,
+            2 => lab.nodes.set_ready(node, "True").await,
+            3 => lab.reach.set_silent(nodes::address(node), yes),
+            4 => lab.nodes.remove_gateway_label(node).await,
             5 => {
                 let holder = self.rng.usize(..=NODES);
-                lab.moved_by_hand(yes.then(|| nodes::server(holder)));
+                lab.move_manually(yes.then(|| nodes::server(holder)));
             }
             6 => {
                 lab.hetzner.fault(self.fault());
@@ -80,28 +80,28 @@ impl Storm {
         fault
     }
 
-    /// Everything is well again.
-    async fn ends(&self) {
+    /// Ends all faults.
+    async fn assert_settles(&self) {
         self.lab.hetzner.clear_faults(None);
         for replica in &self.replicas {
             replica.component.thaw();
         }
         for node in 0..NODES {
-            self.lab.reach.silence(nodes::address(node), false);
+            self.lab.reach.set_silent(nodes::address(node), false);
             self.lab.nodes.cordon(node, false).await;
-            self.lab.nodes.ready(node, "True").await;
+            self.lab.nodes.set_ready(node, "True").await;
         }
     }
 }
 
 /// A storm of twenty minutes, and the calm after it.
-async fn storm(lab: Lab, spec: Value) {
+async fn run_storm(lab: Lab, spec: Value) {
     let seed = lab.cluster.seed();
-    let first = lab.settled(NODES, &spec).await;
+    let first = lab.start_settled(NODES, &spec).await;
     let second = Replica::start(&lab, "second");
     let mut servers = lab.hetzner.state().servers;
     servers.push(server(NODES));
-    lab.change(aplomb_apiserver::hetzner::Change {
+    lab.change(aplomb_fake_services::hetzner::Change {
         servers: Some(servers),
         ..Default::default()
     });
@@ -111,42 +111,42 @@ async fn storm(lab: Lab, spec: Value) {
         replicas: [first, second],
     };
     for _ in 0..60 {
-        storm.strike().await;
+        storm.inject_fault().await;
         let pause = storm.rng.u64(10..40_000);
         sleep(Duration::from_millis(pause)).await;
         assert!(
-            lab.labelled.most(WEB) <= 1,
-            "seed {seed}: two have the label"
+            lab.labeled.max_nodes(WEB) <= 1,
+            "seed {seed}: two nodes have the label"
         );
     }
-    storm.ends().await;
+    storm.assert_settles().await;
     sleep(seconds(900)).await;
-    let end = End::of(&lab);
-    let ends: Vec<End> = (0..NODES).map(End::on).collect();
+    let end = End::from_lab(&lab);
+    let ends: Vec<End> = (0..NODES).map(End::expected_on).collect();
     assert!(ends.contains(&end), "seed {seed}: {end:?}");
-    assert_eq!(lab.labelled.most(WEB), 1, "seed {seed}");
+    assert_eq!(lab.labeled.max_nodes(WEB), 1, "seed {seed}");
 }
 
-fn storms(seeds: std::ops::Range<u64>) {
+fn run_storms(seeds: std::ops::Range<u64>) {
     let count = seeds.end - seeds.start;
     for seed in seeds {
         let mut spec = if seed % 2 == 0 { json!({}) } else { probing() };
         spec["graces"] = json!({ "unprepared": "30s" });
         spec["respectForeignMoves"] = json!("60s");
-        on_box(seed, move |lab| storm(lab, spec));
+        on_box(seed, move |lab| run_storm(lab, spec));
     }
     println!(
-        "{count} storms of 60 events each: never two labelled, and each ended where status says"
+        "{count} storms of 60 events each: never two nodes labeled, and each ended in the state of the status"
     );
 }
 
 #[test]
-fn storms_end_where_status_says() {
-    storms(0..6);
+fn storms_end_with_the_holder_in_status() {
+    run_storms(0..6);
 }
 
 #[test]
 #[ignore = "hundreds of storms; make proof runs them"]
-fn hundreds_of_storms_end_where_status_says() {
-    storms(100..700);
+fn hundreds_of_storms_end_with_the_holder_in_status() {
+    run_storms(100..700);
 }

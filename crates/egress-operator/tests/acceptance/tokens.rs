@@ -1,10 +1,10 @@
-//! Promise: no part of an API token reaches a log line, an Event, a metric, a status or an error, also
-//! when the provider's own answers name it.
+//! Guarantee: no part of an API token appears in a log line, an Event, a metric, a status or an
+//! error, even if the provider's responses contain it.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use aplomb_apiserver::hetzner::{BucketState, Change, Fault};
+use aplomb_fake_services::hetzner::{BucketState, Change, Fault};
 use serde_json::json;
 use tokio::time::sleep;
 use tower::ServiceExt;
@@ -41,14 +41,14 @@ impl Lines {
     }
 }
 
-/// The part of the token that `text` gives away, if it does: any eight characters in a row.
-fn leak(text: &str) -> Option<&'static str> {
+/// The part of the token that `text` leaks, if any: eight consecutive characters.
+fn find_leak(text: &str) -> Option<&'static str> {
     let parts = (0..=TOKEN.len() - 8).map(|at| &TOKEN[at..at + 8]);
     parts.into_iter().find(|part| text.contains(part))
 }
 
-/// The bucket is empty and stays so.
-fn drained(lab: &Lab) {
+/// Empties the bucket and keeps it empty.
+fn drain_bucket(lab: &Lab) {
     lab.change(Change {
         buckets: Some(vec![BucketState {
             name: SECRET.to_owned(),
@@ -60,8 +60,8 @@ fn drained(lab: &Lab) {
     });
 }
 
-/// What the provider itself says when it refuses.
-async fn refusal(lab: &Lab) -> String {
+/// The provider's own text of a refusal.
+async fn refusal_text(lab: &Lab) -> String {
     let request = http::Request::get("https://api.example.com/v1/floating_ips/100");
     let request = request.header("authorization", format!("Bearer {TOKEN}"));
     let request = request.body(bytes::Bytes::new()).unwrap();
@@ -70,8 +70,8 @@ async fn refusal(lab: &Lab) -> String {
     String::from_utf8_lossy(answer.body()).into_owned()
 }
 
-/// Everything that can be read of a run but the Secret itself.
-fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
+/// Everything that can be read after a run, except the Secret itself.
+fn all_output(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str, String)> {
     let state = lab.cluster.state();
     let objects = state
         .iter()
@@ -88,15 +88,15 @@ fn everything(lab: &Lab, replica: &Replica, lines: &Lines) -> Vec<(&'static str,
     ]
 }
 
-/// A run with every kind of refusal; what was written about it.
-async fn refused(lab: Lab) -> Vec<(&'static str, String)> {
+/// A run with every kind of refusal; returns everything written about it.
+async fn output_under_refusals(lab: Lab) -> Vec<(&'static str, String)> {
     let lines = Lines::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(tracing::Level::TRACE)
         .with_writer(lines.clone())
         .finish();
     let _guard = tracing::subscriber::set_default(subscriber);
-    let replica = lab.settled(3, &json!({})).await;
+    let replica = lab.start_settled(3, &json!({})).await;
     let echo = format!("invalid token {TOKEN} in Bearer {}", &TOKEN[..32]);
     for status in [401, 403, 422, 423, 500, 503] {
         let body = json!({ "error": { "code": "unknown_error", "message": echo } });
@@ -110,23 +110,23 @@ async fn refused(lab: Lab) -> Vec<(&'static str, String)> {
         lab.hetzner.clear_faults(None);
         sleep(seconds(40)).await;
     }
-    drained(&lab);
-    let said = refusal(&lab).await;
+    drain_bucket(&lab);
+    let said = refusal_text(&lab).await;
     assert!(
-        leak(&said).is_some(),
+        find_leak(&said).is_some(),
         "the simulator names the token as Hetzner does: {said}"
     );
     lab.nodes.cordon(0, false).await;
     lab.nodes.cordon(1, true).await;
     sleep(seconds(600)).await;
-    everything(&lab, &replica, &lines)
+    all_output(&lab, &replica, &lines)
 }
 
 #[test]
 fn no_part_of_a_token_is_written_anywhere() {
-    let written = on_box(1, refused);
+    let written = on_box(1, output_under_refusals);
     for (what, text) in &written {
-        assert_eq!(leak(text), None, "in {what}");
+        assert_eq!(find_leak(text), None, "in {what}");
     }
     let (lines, size) = (written[0].1.lines().count(), written[0].1.len());
     let refusals = written[0].1.matches("429").count();
@@ -134,14 +134,14 @@ fn no_part_of_a_token_is_written_anywhere() {
         "{lines} log lines, {size} bytes, under refusals: no 8 characters of the token in a row"
     );
     assert!(lines > 100, "the log is not empty");
-    assert!(refusals > 0, "the log tells of refusals");
+    assert!(refusals > 0, "the log contains refusals");
 }
 
 #[test]
 fn a_leak_would_be_seen() {
     assert_eq!(
-        leak(&format!("a {} b", &TOKEN[20..28])),
+        find_leak(&format!("a {} b", &TOKEN[20..28])),
         Some(&TOKEN[20..28])
     );
-    assert_eq!(leak(&TOKEN[..7]), None);
+    assert_eq!(find_leak(&TOKEN[..7]), None);
 }

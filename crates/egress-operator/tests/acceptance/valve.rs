@@ -1,11 +1,11 @@
-//! Holds a request of a replica on the wire: it is out of the hands of its sender, and arrives when it is
-//! let go even if nobody waits for the answer any more.
+//! Holds a request of a replica in flight: its sender cannot cancel it, and it arrives when it is
+//! released even if the sender no longer waits for the response.
 
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
-/// A place on the wire where one request can be held. Clones are the same place.
+/// A place where one request can be held. Clones share it.
 #[derive(Clone, Default)]
 pub struct Valve(Arc<Inner>);
 
@@ -22,17 +22,17 @@ impl Valve {
         *self.0.hold.lock().unwrap() = Some((replica.to_owned(), end));
     }
 
-    /// Waits until one is held.
-    pub async fn reached(&self) {
+    /// Waits until a request is held.
+    pub async fn wait_reached(&self) {
         self.0.reached.notified().await;
     }
 
-    /// Lets it go.
+    /// Releases it.
     pub fn open(&self) {
         self.0.open.notify_one();
     }
 
-    /// Sends a request, later if it is one that is held.
+    /// Sends a request; a held one is sent later.
     pub async fn pass<T: Send + 'static>(
         &self,
         replica: &str,

@@ -1,5 +1,5 @@
-//! What a lens saves: CPU per heartbeat that is dropped, and memory per Node that is cached, beside
-//! kube-rs with full objects in the same run. Fails when the promise is not kept.
+//! The savings by a lens: CPU per dropped heartbeat and memory per cached Node, compared with
+//! kube-rs with full objects in the same run. Fails if a limit is exceeded.
 //!
 //! Run with `cargo bench -p aplomb --bench lens`.
 #![allow(
@@ -39,7 +39,7 @@ const BEATS_EACH: usize = 5;
 const ROUNDS: usize = 5;
 const CACHED: usize = 50_000;
 
-/// The most we may cost, as parts of what kube-rs costs.
+/// The maximum cost, as a fraction of the cost of kube-rs.
 const CPU_LIMIT: f64 = 1.0 / 3.0;
 const MEMORY_LIMIT: f64 = 0.1;
 
@@ -85,15 +85,18 @@ fn heartbeats() -> Vec<Bytes> {
 fn cpu() -> bool {
     let beats = heartbeats();
     let kilobytes = beats[0].len() as f64 / 1000.0;
-    // The fastest round of each: the machine has other work.
+    // The fastest round of each, because the machine has other work.
     let fastest = |cost: fn(&[Bytes]) -> Duration| (0..ROUNDS).map(|_| cost(&beats)).min().unwrap();
     let micros = |spent: Duration| spent.as_secs_f64() * 1e6 / beats.len() as f64;
-    let (ours, theirs) = (micros(fastest(runtime_cpu_time)), micros(fastest(kube_rs_cpu_time)));
+    let (ours, theirs) = (
+        micros(fastest(runtime_cpu_time)),
+        micros(fastest(kube_rs_cpu_time)),
+    );
     let what = format!("CPU per dropped heartbeat of a {kilobytes:.1} KB Node");
     report(&what, "us", ours, theirs, CPU_LIMIT)
 }
 
-/// Ours is the whole way: the client's stream, its lines, the cache, the lens, the counter.
+/// Our whole path: the client's stream, its lines, the cache, the lens, the counter.
 fn runtime_cpu_time(beats: &[Bytes]) -> Duration {
     let content = Content {
         nodes: NODES,
@@ -132,7 +135,7 @@ fn runtime_cpu_time(beats: &[Bytes]) -> Duration {
     })
 }
 
-/// Theirs is only the decoding and the store.
+/// Only decoding and the store of kube-rs.
 fn kube_rs_cpu_time(beats: &[Bytes]) -> Duration {
     let (reader, mut writer) = store::<Node>();
     let begin = on_cpu();
@@ -147,7 +150,7 @@ fn kube_rs_cpu_time(beats: &[Bytes]) -> Duration {
     spent
 }
 
-/// What this thread has had of a processor so far.
+/// The CPU time of this thread so far.
 fn on_cpu() -> Duration {
     let stat = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanos = stat.split(' ').next().unwrap().parse().unwrap();
@@ -159,14 +162,14 @@ fn memory() -> bool {
         let own = std::env::current_exe().unwrap();
         let output = Command::new(own).arg(which).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
-        text.trim().parse().expect("a child that ends well")
+        text.trim().parse().expect("the child process succeeded")
     };
     let (ours, theirs) = (held("--hold-ours"), held("--hold-theirs"));
     let what = format!("memory of {CACHED} cached Nodes");
     report(&what, "MiB", ours, theirs, MEMORY_LIMIT)
 }
 
-/// Prints by how many MiB this process grew while `fill` made what it returns.
+/// Prints by how many MiB this process grew while `fill` created its result.
 fn measure_resident<H>(fill: impl AsyncFnOnce(kube::Client) -> H) -> ExitCode {
     let content = Content {
         nodes: CACHED,

@@ -1,10 +1,10 @@
-//! A Node as a cloud provider's cluster has it: images, conditions, managed fields, about 9 KB.
+//! A Node as in a cloud provider's cluster: images, conditions, managed fields, about 9 KB.
 
 use aplomb::{MetaRef, View, ViewMeta};
 use k8s_openapi::api::core::v1;
 use serde_json::{Value, json};
 
-/// What an operator that moves addresses between nodes reads of one.
+/// The fields of a Node for an operator that moves addresses between nodes.
 #[derive(PartialEq, serde::Deserialize)]
 pub(crate) struct NodeView {
     metadata: ViewMeta,
@@ -59,13 +59,13 @@ impl View for NodeView {
 }
 
 impl NodeView {
-    /// The lens: everything the view holds but the metadata, which changes with every heartbeat.
+    /// The lens: all fields of the view except the metadata, which changes with every heartbeat.
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.spec == other.spec && self.status == other.status
     }
 }
 
-/// Writes nodes without building each from its parts, which would litter the heap that is measured.
+/// Writes nodes without building each from its parts, which would fragment the measured heap.
 pub(crate) struct Writer(String);
 
 const NUMBER: &str = "00000";
@@ -77,7 +77,7 @@ impl Writer {
         Self(node().to_string())
     }
 
-    /// The node with this number at this version; the time of its heartbeat follows the version.
+    /// The node with this number at this version; the time of its heartbeat is derived from the version.
     pub(crate) fn write(&self, number: usize, version: u64) -> String {
         let beat = format!("{:02}:{:02}Z", version / 60 % 60, version % 60);
         let text = self.0.replace(NUMBER, &format!("{number:05}"));

@@ -15,11 +15,11 @@ use crate::node::Writer;
 
 type Answer = UnsyncBoxBody<Bytes, std::convert::Infallible>;
 
-/// What a server has to serve.
+/// The content of a server.
 pub(crate) struct Content {
     pub(crate) nodes: usize,
     pub(crate) writer: Writer,
-    /// The lines of the watch; after them it stays open and silent.
+    /// The lines of the watch. After them it stays open and silent.
     pub(crate) beats: Vec<Bytes>,
 }
 

@@ -1,7 +1,7 @@
-//! What can be looked at in one process: one entry for each engine that runs in it.
+//! The registry of the engines that run in one process, for the admin endpoints.
 //!
-//! Engines come and go with their tasks; whoever holds the board sees those that are there. It reads what they
-//! publish and changes nothing about them.
+//! An entry exists while its engine runs. The registry only reads what engines publish and never changes
+//! them.
 
 use std::any::Any;
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::journal::JournalLine;
 use crate::key::ObjectRef;
 use crate::telemetry::{self, MetricsSource, Telemetry};
 
-/// What can be looked at in one process. Clones share it.
+/// The engines of one process, for inspection. Clones share the registry.
 #[derive(Clone)]
 pub struct AdminRegistry(Arc<Inner>);
 
@@ -27,21 +27,21 @@ struct Inner {
     changed: watch::Sender<u64>,
 }
 
-/// What one engine shows.
+/// The registered data of one engine.
 pub struct EngineEntry {
-    /// What the engine is called.
+    /// The name of the engine.
     pub name: String,
     /// Its state.
     pub inspector: Arc<dyn EngineInspector>,
-    /// Where it counts. Engines of one process share it, or `/metrics` names families twice.
+    /// Its metrics. Engines of one process must share it; otherwise `/metrics` repeats family names.
     pub telemetry: Telemetry,
     /// Metrics of its own.
     pub metrics: Vec<MetricsSource>,
     pub(crate) caches: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
-/// Takes an engine off the board when it is dropped.
-#[must_use = "what is shown is shown for as long as this is kept"]
+/// Removes an engine from the registry when dropped.
+#[must_use = "the engine is removed from the registry when this is dropped"]
 #[derive(Debug)]
 pub struct EngineRegistration {
     board: AdminRegistry,
@@ -58,7 +58,7 @@ impl Default for AdminRegistry {
 }
 
 impl AdminRegistry {
-    /// Shows one more engine.
+    /// Adds an engine.
     pub fn register(&self, entry: EngineEntry) -> EngineRegistration {
         let entry = Arc::new(entry);
         self.lock().push(entry.clone());
@@ -93,7 +93,7 @@ impl AdminRegistry {
         caches.find_map(|cache| cache.downcast_ref::<Cache<K>>().cloned())
     }
 
-    /// What the engines remember of `object`, oldest first.
+    /// The journal of `object` over all engines, oldest first.
     #[must_use]
     pub fn journal(&self, object: &ObjectRef) -> Vec<JournalLine> {
         let entries = self.entries();
@@ -104,7 +104,7 @@ impl AdminRegistry {
         lines
     }
 
-    /// Moves when an object of a controller's own kind has changed, and when an engine comes or goes.
+    /// Changes when an object of a controller's own kind changes, and when an engine is added or removed.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.0.changed.subscribe()
@@ -129,12 +129,12 @@ impl AdminRegistry {
         telemetry::encoded(&registry)
     }
 
-    /// The endpoints over all engines.
+    /// The endpoints for all engines.
     pub fn router(&self) -> Router {
         super::router(self.clone())
     }
 
-    /// Something that is shown has changed.
+    /// Signals a change to followers.
     pub(crate) fn notify_changed(&self) {
         self.0.changed.send_modify(|count| *count += 1);
     }
@@ -150,7 +150,7 @@ impl AdminRegistry {
 }
 
 impl EngineEntry {
-    /// A process called `name` that counts in `telemetry`.
+    /// An entry called `name` that counts in `telemetry`.
     #[must_use]
     pub fn new(name: &str, process: Arc<dyn EngineInspector>, telemetry: Telemetry) -> Self {
         Self {

@@ -1,13 +1,13 @@
-//! What health means: progress for `/livez`, complete and fresh inputs for `/readyz`.
+//! Health checks: progress for `/livez`, complete and fresh inputs for `/readyz`.
 //!
-//! Decided from the state alone, so that what fails a check is in `/debug/state.json` too.
+//! They use only the state, so that the cause of a failed check is also in `/debug/state.json`.
 
 use super::state::DebugState;
 
-/// A watch that was silent for longer than this is dead: bookmarks come about every minute.
+/// A watch without any event for longer than this counts as dead: bookmarks come about every minute.
 const MAX_SILENCE_SECONDS: f64 = 90.0;
 
-/// A watch that is down for longer than this has not just been moved to another server.
+/// A watch that is down for longer than this is not just reconnecting to another server.
 const MAX_RECONNECT_SECONDS: f64 = 30.0;
 
 /// One check, as kube-apiserver prints it.
@@ -26,7 +26,7 @@ impl HealthCheck {
     }
 }
 
-/// Whether the process makes progress. A replica that fails this should be started again.
+/// Whether the process makes progress. A replica that fails this should be restarted.
 pub(super) fn liveness_checks(state: &DebugState) -> Vec<HealthCheck> {
     let tasks = state.tasks.iter().map(|task| {
         let failure = task
@@ -42,24 +42,26 @@ pub(super) fn liveness_checks(state: &DebugState) -> Vec<HealthCheck> {
             .find(|run| run.running > run.bound);
         let failure = stuck.map(|run| {
             let (key, running, bound) = (&run.key, run.running, run.bound);
-            format!("{key} has been running for {running:.0} s, its bound is {bound:.0} s")
+            format!("{key} has been running for {running:.0} s, limit {bound:.0} s")
         });
         HealthCheck::new(format!("runs/{}", controller.name), failure)
     });
     tasks.chain(runs).collect()
 }
 
-/// Whether what the controllers read is complete and fresh. A standby can be ready.
+/// Whether the inputs of the controllers are complete and fresh. A standby can be ready.
 pub(super) fn readiness_checks(state: &DebugState) -> Vec<HealthCheck> {
     let watches = state.watches.iter().filter(|watch| watch.required);
     let inputs = watches.map(|watch| {
         let trouble = watch.trouble.as_deref();
         let because = trouble.map(|why| format!(": {why}")).unwrap_or_default();
         let silent = watch.age.filter(|age| *age > MAX_SILENCE_SECONDS);
-        let down = watch.reconnecting.filter(|down| *down > MAX_RECONNECT_SECONDS);
+        let down = watch
+            .reconnecting
+            .filter(|down| *down > MAX_RECONNECT_SECONDS);
         let failure = match (watch.synced, silent, down) {
             (false, ..) => Some(format!("not synced{because}")),
-            (_, Some(age), _) => Some(format!("nothing heard for {age:.0} s{because}")),
+            (_, Some(age), _) => Some(format!("no event for {age:.0} s{because}")),
             (.., Some(down)) => Some(format!("down for {down:.0} s{because}")),
             _ => None,
         };
@@ -69,20 +71,30 @@ pub(super) fn readiness_checks(state: &DebugState) -> Vec<HealthCheck> {
         .unready
         .clone()
         .map(|why| HealthCheck::new("program", Some(why)));
-    inputs.chain(liveness_checks(state)).chain(program).collect()
+    inputs
+        .chain(liveness_checks(state))
+        .chain(program)
+        .collect()
 }
 
 impl DebugState {
-    /// Why `/readyz` fails, a line each; nothing if it does not.
+    /// The reasons why `/readyz` fails, one per line; empty if it passes.
     #[must_use]
     pub fn readiness_failures(&self) -> Vec<String> {
         let failed = |check: HealthCheck| Some(format!("{}: {}", check.name, check.failure?));
-        readiness_checks(self).into_iter().filter_map(failed).collect()
+        readiness_checks(self)
+            .into_iter()
+            .filter_map(failed)
+            .collect()
     }
 }
 
 /// The checks as text, and whether all passed.
-pub(super) fn render_checks(endpoint: &str, checks: &[HealthCheck], verbose: bool) -> (bool, String) {
+pub(super) fn render_checks(
+    endpoint: &str,
+    checks: &[HealthCheck],
+    verbose: bool,
+) -> (bool, String) {
     let passed = checks.iter().all(|check| check.failure.is_none());
     if passed && !verbose {
         return (true, "ok".to_owned());
@@ -133,7 +145,10 @@ mod tests {
 
     #[test]
     fn healthy_report_is_ok_unless_verbose() {
-        assert_eq!(render_checks("livez", &liveness_checks(&healthy_state()), false), (true, "ok".into()));
+        assert_eq!(
+            render_checks("livez", &liveness_checks(&healthy_state()), false),
+            (true, "ok".into())
+        );
         let (passed, text) = render_checks("readyz", &readiness_checks(&healthy_state()), true);
         assert!(passed);
         assert_eq!(
@@ -155,11 +170,11 @@ mod tests {
     #[test]
     fn unready_program_is_live_and_not_ready() {
         let mut state = healthy_state();
-        state.unready = Some("it goes away".to_owned());
+        state.unready = Some("shutting down".to_owned());
         assert!(render_checks("livez", &liveness_checks(&state), false).0);
         let (passed, text) = render_checks("readyz", &readiness_checks(&state), false);
         assert!(!passed);
-        assert!(text.contains("[-]program failed: it goes away\n"));
+        assert!(text.contains("[-]program failed: shutting down\n"));
     }
 
     #[test]
@@ -168,7 +183,7 @@ mod tests {
         state.controllers[0].running[0].running = 61.0;
         let (passed, text) = render_checks("livez", &liveness_checks(&state), false);
         assert!(!passed);
-        assert!(text.contains("default/a has been running for 61 s, its bound is 60 s"));
+        assert!(text.contains("default/a has been running for 61 s, limit 60 s"));
     }
 
     #[test]
@@ -179,9 +194,7 @@ mod tests {
         let (passed, text) = render_checks("readyz", &readiness_checks(&state), false);
         assert!(!passed);
         assert!(
-            text.contains(
-                "[-]watch/ConfigMap failed: nothing heard for 91 s: connection refused\n"
-            )
+            text.contains("[-]watch/ConfigMap failed: no event for 91 s: connection refused\n")
         );
         state.watches[0].required = false;
         assert!(render_checks("readyz", &readiness_checks(&state), false).0);

@@ -1,7 +1,7 @@
-//! What a person or a kubelet asks the process over HTTP: `/metrics`, `/livez`, `/readyz`,
+//! The admin endpoints of a process: `/metrics`, `/livez`, `/readyz`,
 //! `/debug/state.json` and `/debug/journal/{kind}/{namespace}/{name}`.
 //!
-//! Reads only. It shows names, times and counts, never what an object contains.
+//! Read-only. They show names, times and counts, never the contents of an object.
 
 mod board;
 mod health;
@@ -27,12 +27,12 @@ pub use self::state::{
 use crate::journal::Journal;
 use crate::key::{ObjectKey, ObjectRef};
 
-/// Whether a program wants traffic, beside what the runtime knows of its inputs.
+/// Whether a program is ready for traffic, in addition to the runtime's own checks of its inputs.
 #[derive(Clone)]
 pub struct Readiness(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 
 impl Readiness {
-    /// `/readyz` fails while `trouble` says why.
+    /// `/readyz` fails while `trouble` returns a reason.
     #[must_use]
     pub fn new(trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(trouble))
@@ -55,15 +55,15 @@ impl fmt::Debug for Readiness {
     }
 }
 
-/// A process that can say what it is doing.
+/// A process whose state can be inspected.
 pub trait EngineInspector: Send + Sync + 'static {
-    /// Its state now. Must not wait for anything that work in progress may hold.
+    /// Its state now. Must not block on a lock that running work may hold.
     fn state(&self) -> DebugState;
 
-    /// Moves the metrics that grow while nothing occurs; called before metrics are read.
+    /// Updates metrics that grow without any event; called before metrics are read.
     fn update_metrics(&self) {}
 
-    /// What it remembers of each object.
+    /// Its journal.
     fn journal(&self) -> Option<&Journal> {
         None
     }
@@ -76,10 +76,7 @@ fn router(board: AdminRegistry) -> Router {
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .route("/debug/state.json", get(debug_state))
-        .route(
-            "/debug/journal/{kind}/{name}",
-            get(cluster_scoped_journal),
-        )
+        .route("/debug/journal/{kind}/{name}", get(cluster_scoped_journal))
         .route(
             "/debug/journal/{kind}/{namespace}/{name}",
             get(namespaced_journal),
@@ -148,7 +145,7 @@ fn read_journal(board: &AdminRegistry, kind: &str, key: ObjectKey) -> Response {
     };
     let lines = board.journal(&object);
     if lines.is_empty() {
-        let nothing = format!("nothing is remembered of {object}\n");
+        let nothing = format!("no journal entries for {object}\n");
         return (StatusCode::NOT_FOUND, nothing).into_response();
     }
     Json(lines).into_response()

@@ -1,6 +1,6 @@
 //! The state of the process as `/debug/state.json` shows it. Ages are in seconds.
 //!
-//! Names, times and counts only: no field may carry what an object contains.
+//! Names, times and counts only: no field may contain data of an object.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::version::ResourceVersion;
-use crate::{ratelimit, informer, leadership};
+use crate::{informer, leadership, ratelimit};
 
-/// Everything a person asks first when a controller seems to stand still.
+/// The state that explains why a controller does not make progress.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DebugState {
@@ -25,17 +25,17 @@ pub struct DebugState {
     pub budgets: Vec<ratelimit::LimiterSnapshot>,
     /// The leases this replica contends for.
     pub leases: Vec<leadership::LeaseStatus>,
-    /// The tasks that must live as long as the process does.
+    /// The tasks that must run as long as the process.
     pub tasks: Vec<TaskState>,
-    /// What came in and went out of each kind.
+    /// Events and writes per kind.
     pub kinds: Vec<KindCounters>,
-    /// Why the program itself wants no traffic, if so.
+    /// Why the program itself is not ready for traffic, if so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready: Option<String>,
 }
 
 impl DebugState {
-    /// The state of both as one. What they share is told once.
+    /// The combined state of both. Shared parts appear once.
     #[must_use]
     pub(super) fn merge(mut self, other: Self) -> Self {
         self.uptime = self.uptime.max(other.uptime);
@@ -62,21 +62,21 @@ impl DebugState {
     }
 }
 
-/// What came in and went out of one kind, since the process began.
+/// Events and writes of one kind, since the process started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KindCounters {
     /// The kind.
     pub kind: String,
-    /// Events that a lens let through.
+    /// Events that passed a lens.
     pub events_passed: u64,
-    /// Events that changed nothing anybody reads, or that this process caused itself.
+    /// Events that changed no field in use, or that this process caused itself.
     pub events_dropped: u64,
-    /// Writes that the server took.
+    /// Writes that the server accepted.
     pub writes: u64,
-    /// Writes that would have changed nothing, and were not sent.
+    /// Writes that were not sent because they would have changed nothing.
     pub writes_suppressed: u64,
-    /// Writes that lost to another writer.
+    /// Writes that failed with a conflict.
     pub conflicts: u64,
 }
 
@@ -86,19 +86,19 @@ pub struct KindCounters {
 pub struct ControllerState {
     /// Its name.
     pub name: String,
-    /// Whether it takes keys from its queue: a standby does not.
+    /// Whether it takes keys from its queue. A standby does not.
     pub open: bool,
-    /// How many runs it may have at once.
+    /// The maximum number of concurrent runs.
     pub concurrency: usize,
     /// The lanes of its queue, most urgent first.
     pub lanes: Vec<QueueLaneState>,
-    /// How many keys wait for a time or for a version.
+    /// The number of keys that wait for a time or for a version.
     pub waiting: usize,
     /// The runs in progress.
     pub running: Vec<RunState>,
-    /// The keys that are not run because their reconcile keeps failing by a defect.
+    /// The keys that do not run because their reconcile keeps failing.
     pub quarantined: Vec<String>,
-    /// What came in last, newest first.
+    /// The last triggers, newest first.
     pub triggers: Vec<TriggerRecord>,
 }
 
@@ -108,7 +108,7 @@ pub struct ControllerState {
 pub struct QueueLaneState {
     /// Its name.
     pub name: Cow<'static, str>,
-    /// How many keys are in it.
+    /// The number of keys in it.
     pub depth: usize,
     /// How long the oldest of them has waited.
     pub oldest: Option<f64>,
@@ -120,29 +120,29 @@ pub struct QueueLaneState {
 pub struct RunState {
     /// The object.
     pub key: String,
-    /// In which lane it had waited.
+    /// The lane it was taken from.
     pub lane: Cow<'static, str>,
     /// What triggered it.
     pub reasons: Vec<String>,
-    /// When it began, by the wall clock.
+    /// When it started, by the wall clock.
     pub started: Timestamp,
-    /// For how long it has been running.
+    /// How long it has been running.
     pub running: f64,
-    /// After how long it should have been stopped: past this, the process makes no progress.
+    /// After how long it should have been stopped. Beyond this, the process makes no progress.
     pub bound: f64,
 }
 
-/// Something that put a key into a queue.
+/// A trigger that put a key into a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TriggerRecord {
     /// The key.
     pub key: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
-    /// In which lane.
+    /// The lane.
     pub lane: Cow<'static, str>,
-    /// When, by the wall clock.
+    /// The time, by the wall clock.
     pub at: Timestamp,
 }
 
@@ -150,26 +150,26 @@ pub struct TriggerRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchHealth {
-    /// The kind, with its scope where it has one.
+    /// The kind, with its scope if it has one.
     pub name: String,
-    /// Whether nothing may run without it.
+    /// Whether the controllers wait for it.
     pub required: bool,
     /// Whether its cache has been complete at least once.
     pub synced: bool,
-    /// How many objects are in it.
+    /// The number of objects in it.
     pub objects: usize,
-    /// How long ago anything was last heard on it; `None` if nothing was yet.
+    /// Time since the last event or bookmark; `None` before the first one.
     pub age: Option<f64>,
-    /// For how long it has been trying to reconnect.
+    /// How long it has been trying to reconnect.
     pub reconnecting: Option<f64>,
-    /// The version it has seen everything up to.
+    /// The version up to which all changes are in the cache.
     pub version: Option<String>,
-    /// Why it is not well, if it is not.
+    /// What is wrong, if anything.
     pub trouble: Option<String>,
 }
 
 impl WatchHealth {
-    /// A watch of a hub, as it is now.
+    /// The current state of a watch of a hub.
     #[must_use]
     pub fn from_informer(state: &informer::InformerStatus, required: bool) -> Self {
         let ago = |moment: Instant| moment.elapsed().as_secs_f64();
@@ -196,6 +196,6 @@ impl WatchHealth {
 pub struct TaskState {
     /// Its name.
     pub name: String,
-    /// Why it is dead, if it is.
+    /// Why it ended, if it did.
     pub dead: Option<String>,
 }

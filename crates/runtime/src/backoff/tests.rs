@@ -1,4 +1,4 @@
-//! What a backoff promises, at random.
+//! Properties of the backoff, with random events.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,9 @@ fn millis(ms: u64) -> Duration {
 }
 
 fn backoff(curve: BackoffPolicy) -> Backoff {
-    Backoff::new(Arc::new(BackoffPolicies::default().with_policy(CLASS, curve)))
+    Backoff::new(Arc::new(
+        BackoffPolicies::default().with_policy(CLASS, curve),
+    ))
 }
 
 fn jitter() -> impl Strategy<Value = Jitter> {

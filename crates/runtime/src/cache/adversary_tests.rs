@@ -1,6 +1,6 @@
-//! An adversary writes before, between and behind our own writes, and the watch lags, coalesces in
-//! lists and overtakes answers. Our own writes alone must pass no lens; a foreign change must never
-//! stay unread.
+//! An adversary writes before, between and after our own writes, and the watch lags, coalesces changes in
+//! lists and overtakes responses. Our own writes alone must pass no lens; a foreign change must never
+//! be missed.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use super::*;
 use crate::predicate::{Predicate, PredicateResult};
 use crate::view::{MetaRef, ViewMeta};
 
-/// What is stored. `ours_by` is the field manager of `ours`, as managedFields would tell it.
+/// The stored object. `ours_by` is the field manager of `ours`, as managedFields would record it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Thing {
     metadata: ViewMeta,
@@ -33,27 +33,27 @@ impl View for Thing {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// We write our field; the answer takes until [`Act::ApiResponse`].
+    /// We write our field; the response arrives at [`Act::Answer`].
     Write {
         value: u8,
         locked: bool,
     },
-    /// The oldest answer under way arrives, or is lost.
+    /// The oldest pending response arrives, or is lost.
     Answer {
         lost: bool,
     },
-    /// The adversary writes its field, ours, or one that nobody reads.
+    /// The adversary writes its field, ours, or one that no controller reads.
     ForeignField(u8),
     OwnField(u8),
     UnreadField,
-    /// The adversary deletes it, or makes it if it is not there.
+    /// The adversary deletes the object, or creates it if it does not exist.
     Delete,
     Create,
-    /// The controller reads it past the cache, as after a conflict, and looks again.
+    /// The controller reads the object from the server, as after a conflict, and checks it again.
     Reread,
     /// The watch shows the next change.
     Deliver,
-    /// The watch begins anew with a list.
+    /// The watch restarts with a list.
     Relist,
     Bookmark,
 }
@@ -82,7 +82,11 @@ impl Act {
     fn is_foreign(&self) -> bool {
         matches!(
             self,
-            Self::ForeignField(_) | Self::OwnField(_) | Self::UnreadField | Self::Delete | Self::Create
+            Self::ForeignField(_)
+                | Self::OwnField(_)
+                | Self::UnreadField
+                | Self::Delete
+                | Self::Create
         )
     }
 }
@@ -104,7 +108,7 @@ struct Model {
     undelivered: VecDeque<(bool, Thing)>,
     answers: VecDeque<Answer>,
     passes: usize,
-    /// What the controller takes for true: what it read last, and wrote since.
+    /// The values that the controller assumes: what it read last, and wrote since.
     known: Option<(u8, u8)>,
 }
 
@@ -128,7 +132,7 @@ impl Model {
             known: None,
         };
         model.relist();
-        assert_eq!(model.passes, 1, "the object is found");
+        assert_eq!(model.passes, 1, "the first event passes");
         model.passes = 0;
         model
     }
@@ -157,7 +161,7 @@ impl Model {
         }
     }
 
-    /// As an API server does it: a write that changes nothing makes no version.
+    /// Like an API server: a write that changes nothing makes no version.
     fn commit(&mut self, change: impl FnOnce(&mut Thing)) {
         let Some(stored) = &self.stored else {
             return;
@@ -206,7 +210,7 @@ impl Model {
         self.reconcile();
     }
 
-    /// A key never runs twice at once, so a controller writes one thing after the other.
+    /// A key never runs twice at once, so a controller writes one after the other.
     fn write(&mut self, value: u8, locked: bool) {
         if !self.answers.is_empty() {
             self.answer(false);
@@ -240,7 +244,7 @@ impl Model {
     fn answer(&mut self, lost: bool) {
         if let Some(answer) = self.answers.pop_front() {
             if lost {
-                // A write without an answer is an error, and the run is tried again.
+                // A write without a response is an error, and the run is retried.
                 drop(answer);
                 self.reconcile();
             } else {
@@ -269,7 +273,10 @@ impl Model {
         let all = all
             .map(|thing| DecodedObject::Object(Arc::new(thing)))
             .collect();
-        self.apply_update(WatchUpdate::Relisted(all, ResourceVersion::Number(self.version)));
+        self.apply_update(WatchUpdate::Relisted(
+            all,
+            ResourceVersion::Number(self.version),
+        ));
     }
 
     fn apply_update(&mut self, news: WatchUpdate<Thing>) {
@@ -291,7 +298,7 @@ impl Model {
         self.known = seen.map(|thing| (thing.ours, thing.theirs));
     }
 
-    /// Everything arrives that is under way.
+    /// Delivers everything that is pending.
     fn settle(&mut self) {
         while !self.undelivered.is_empty() {
             self.deliver();
@@ -348,7 +355,7 @@ proptest! {
     #[test]
     fn every_foreign_change_is_read(acts in acts(true, true), check: bool) {
         let mut model = Model::new(check);
-        // Looked at often, since the next change that is told makes up for one that was missed.
+        // Checked often, because the next change that is delivered makes up for one that was missed.
         for acts in acts.chunks(5) {
             acts.iter().for_each(|act| model.act(act));
             model.settle();

@@ -1,4 +1,4 @@
-//! What a cache tells its listeners, after its own state has changed.
+//! Events that a cache sends to its listeners, after its own state has changed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,42 +8,42 @@ use crate::view::View;
 
 /// A change of the watched state.
 pub enum CacheEvent<T> {
-    /// An object that was not there.
+    /// A new object.
     Added {
-        /// As it is now.
+        /// Its current state.
         new: Arc<T>,
-        /// It was there when the watch began: nothing is known to have happened to it.
+        /// Whether it existed when the watch began; then it may be unchanged.
         initial: bool,
-        /// The field manager of this process that created it, if nobody else touched it since.
+        /// The field manager of this process that created it, if no other writer touched it since.
         own: Option<Arc<str>>,
     },
-    /// An object that was there has another version.
+    /// An existing object has a new version.
     Changed {
-        /// As the watch showed it before.
+        /// Its last watched state.
         old: Arc<T>,
-        /// As it is now.
+        /// Its current state.
         new: Arc<T>,
-        /// The field manager of this process that made all of the change, if one did.
+        /// The field manager of this process that made the whole change, if one did.
         own: Option<Arc<str>>,
     },
-    /// An object is gone.
+    /// An object was deleted.
     Deleted {
-        /// As the watch showed it last.
+        /// Its last watched state.
         old: Arc<T>,
     },
-    /// An object changed into something the view cannot hold, or went away in that state.
+    /// An object changed into something that the view cannot represent, or was deleted in that state.
     Unreadable {
-        /// Which one.
+        /// The object.
         key: ObjectKey,
-        /// What does not fit, without any value of the object.
+        /// The mismatch, without any value of the object.
         error: String,
-        /// As it was when it could still be read.
+        /// Its last readable state.
         last: Option<Arc<T>>,
     },
 }
 
 impl<T: View> CacheEvent<T> {
-    /// The object it is about.
+    /// The key of the object.
     #[must_use]
     pub fn key(&self) -> ObjectKey {
         match self {
@@ -54,7 +54,7 @@ impl<T: View> CacheEvent<T> {
         }
     }
 
-    /// The newest state there is of the object, which for a deletion is its last.
+    /// The newest state of the object; for a deletion, its last state.
     #[must_use]
     pub fn object(&self) -> Option<&Arc<T>> {
         match self {
@@ -67,7 +67,7 @@ impl<T: View> CacheEvent<T> {
 }
 
 impl<T> CacheEvent<T> {
-    /// The states of the object it tells of: before and after a change.
+    /// The states of the object before and after the change.
     pub fn states(&self) -> impl Iterator<Item = &T> {
         let (first, second) = match self {
             Self::Added { new, .. } => (Some(new), None),
@@ -78,13 +78,13 @@ impl<T> CacheEvent<T> {
         first.into_iter().chain(second).map(|object| &**object)
     }
 
-    /// Whether it only says that the object was there when the watch began.
+    /// Whether it only reports that the object existed when the watch began.
     #[must_use]
     pub fn is_initial(&self) -> bool {
         matches!(self, Self::Added { initial: true, .. })
     }
 
-    /// Whether all of it was written by `manager`, which is of this process.
+    /// Whether the whole change was written by `manager`, a manager of this process.
     #[must_use]
     pub fn is_written_by(&self, manager: &str) -> bool {
         match self {
@@ -117,7 +117,7 @@ impl<T> Clone for CacheEvent<T> {
     }
 }
 
-/// The kind of event and the name of its object: what the object holds may be secret.
+/// The kind of event and the name of its object. Contents are left out because they may be secret.
 impl<T: View> fmt::Debug for CacheEvent<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self {

@@ -1,4 +1,4 @@
-//! How current a cache is, as far as its watch can tell.
+//! How current a cache is, as far as its watch shows.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use crate::version::ResourceVersion;
 /// How current a cache is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Freshness {
-    /// A whole list has been taken over at least once.
+    /// A complete list has been applied at least once.
     pub synced: bool,
-    /// When the server was last heard: a list, an event, a bookmark.
+    /// When the last list, event or bookmark was received.
     pub last_activity: Option<Instant>,
     /// Since when the watch is down, or has been silent for so long that it counts as down.
     pub reconnecting_since: Option<Instant>,
@@ -20,14 +20,14 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// Whether the cache is complete and its watch alive. What it holds may then be as old as the
-    /// watch lags, but no older.
+    /// Whether the cache is complete and its watch alive. Its contents may then lag as much as the
+    /// watch, but no more.
     #[must_use]
     pub fn is_fresh(&self) -> bool {
         self.synced && self.reconnecting_since.is_none()
     }
 
-    /// How long ago the server was last heard; `None` if it never was.
+    /// Time since the last list, event or bookmark; `None` before the first.
     #[must_use]
     pub fn age(&self, now: Instant) -> Option<Duration> {
         let last = self.last_activity?;

@@ -1,4 +1,4 @@
-//! Lookups by something other than the name. Kept in step by the store; never read from the server.
+//! Lookups by something other than the name. Updated by the store; never read from the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::key::ObjectKey;
 
-/// What an object is found by.
+/// The values that an object is found by.
 pub(super) type IndexFn<T> = Arc<dyn Fn(&T) -> Vec<String> + Send + Sync>;
 
-/// The keys of some objects by the values a function reads from each.
+/// The keys of objects by the values that a function reads from each.
 struct Index<T> {
     values: IndexFn<T>,
     keys: BTreeMap<Box<str>, BTreeSet<ObjectKey>>,
@@ -31,7 +31,7 @@ impl<T> Index<T> {
         self.remove_values(key, (self.values)(object));
     }
 
-    /// Most changes leave the values alone, and then the tree is left alone too.
+    /// Most changes keep the values, and then the tree is not touched.
     fn replace(&mut self, key: &ObjectKey, old: &T, new: &T) {
         let (old, new) = ((self.values)(old), (self.values)(new));
         if old != new {
@@ -64,7 +64,7 @@ impl<T> Index<T> {
     }
 }
 
-/// Objects by key, with the indexes that are kept over them.
+/// Objects by key, with their indexes.
 pub(super) struct IndexedObjects<T> {
     objects: BTreeMap<ObjectKey, Arc<T>>,
     indexes: BTreeMap<Box<str>, Index<T>>,
@@ -80,7 +80,7 @@ impl<T> Default for IndexedObjects<T> {
 }
 
 impl<T> IndexedObjects<T> {
-    /// Keeps an index from now on. The first function under a name stays.
+    /// Adds an index. The first function under a name is kept.
     pub(super) fn index(&mut self, name: &str, values: IndexFn<T>) {
         if self.indexes.contains_key(name) {
             return;
@@ -118,7 +118,7 @@ impl<T> IndexedObjects<T> {
         Some(old)
     }
 
-    /// The keys an index has under `value`, in order; none for an index that is not kept.
+    /// The keys that an index has under `value`, in order; none for an unknown index.
     pub(super) fn find(&self, index: &str, value: &str) -> impl Iterator<Item = &ObjectKey> {
         let index = self.indexes.get(index);
         index.into_iter().flat_map(move |index| index.find(value))

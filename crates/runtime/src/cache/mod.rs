@@ -1,4 +1,4 @@
-//! What is known of the objects of one watch: the watched state under the overlay of own writes.
+//! The objects of one watch: the watched state, with own writes that the watch has not shown yet on top.
 //!
 //! Readers never wait for the server. The lock is held for single reads and updates only, never
 //! while a listener or an `await` runs.
@@ -39,7 +39,7 @@ struct Inner<T> {
     state: RwLock<CacheState<T>>,
     freshness: watch::Sender<Freshness>,
     foreign: OnceLock<ForeignChangeFn<T>>,
-    /// A write was answered, so that changes which waited for it can be told.
+    /// A write was answered, so that changes that waited for the response can be delivered.
     write_answered: Notify,
 }
 
@@ -71,7 +71,7 @@ impl<T: View> Cache<T> {
 
     /// The object, as this process wrote it last or as the watch shows it, whichever is newer.
     ///
-    /// `None` also for one that is there but does not fit the view: see [`Self::unreadable`].
+    /// Also `None` for an object that does not fit the view: see [`Self::unreadable`].
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.read().get(key, Instant::now())
@@ -103,20 +103,20 @@ impl<T: View> Cache<T> {
         self.read().find(index, value, Instant::now())
     }
 
-    /// The objects that name this UID as an owner, in the order of their keys.
+    /// The objects that have this UID as an owner, in the order of their keys.
     #[must_use]
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<T>> {
         self.by_index(store::OWNER_INDEX, uid)
     }
 
-    /// The version that [`Self::get`] would give.
+    /// The version that [`Self::get`] would return.
     #[must_use]
     pub fn version(&self, key: &ObjectKey) -> Option<ResourceVersion> {
         self.get(key).map(|object| object.meta().version())
     }
 
-    /// Whether the watched state of `key` includes the write that made `version`. `None` where the
-    /// server's versions do not compare.
+    /// Whether the watched state of `key` includes the write that made `version`. `None` if the
+    /// server's versions cannot be compared.
     #[must_use]
     pub fn includes(&self, key: &ObjectKey, version: &ResourceVersion) -> Option<bool> {
         let state = self.read();
@@ -129,15 +129,15 @@ impl<T: View> Cache<T> {
         of_all.and_then(|seen| seen.includes(version)).or(of_object)
     }
 
-    /// Why the object cannot be read, if it is there and does not fit the view. Its last readable
-    /// state is known to be out of date and is not shown.
+    /// Why the object cannot be read, if it exists and does not fit the view. Its last readable
+    /// state is out of date and is not shown.
     #[must_use]
     pub fn unreadable(&self, key: &ObjectKey) -> Option<String> {
         let state = self.read();
         state.store.unreadable(key).map(str::to_owned)
     }
 
-    /// How many objects the watch shows.
+    /// The number of objects that the watch shows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.read().store.objects().len()
@@ -155,7 +155,7 @@ impl<T: View> Cache<T> {
         self.0.freshness.borrow().clone()
     }
 
-    /// Wakes when freshness is gained or lost, not at every sign of life.
+    /// Changes when freshness is gained or lost, not with every event.
     #[must_use]
     pub fn watch_freshness(&self) -> watch::Receiver<Freshness> {
         self.0.freshness.subscribe()
@@ -164,27 +164,27 @@ impl<T: View> Cache<T> {
 
 /// Own writes.
 impl<T: View> Cache<T> {
-    /// Announces a write to `key`, before it is sent: events of it wait for the answer, which may
-    /// be slower than they are.
+    /// Announces a write to `key` before it is sent. Its events wait for the response, which may
+    /// arrive after them.
     #[must_use]
     pub fn begin_write(&self, key: &ObjectKey) -> PendingWrite<T> {
         PendingWrite::begin(self, key)
     }
 
-    /// Takes over what the server showed in answer to a read, where the watch lags behind.
+    /// Applies the response to a read, for objects where the watch lags behind.
     pub fn record_read(&self, response: &Value) {
         if let Ok(object) = nulls::read::<T>(response) {
             self.write().record_read(Arc::new(object), Instant::now());
         }
     }
 
-    /// Takes over the answer to a write of this process. Readers see it from now on.
+    /// Applies the response to a write of this process. Readers see it from now on.
     pub fn record_write(&self, response: &Value, mut made: WriteReceipt) {
         let Ok(object) = nulls::read::<T>(response) else {
-            // The watch will show it as unreadable, with a name; there is nothing to lay over.
+            // The watch will report it as unreadable, with its name; it has a state that cannot be shown.
             return;
         };
-        // What only one manager has ever written, this process created.
+        // An object that only one manager has ever written was created by this process.
         made.locked |= made.base.is_none() && has_one_manager(response);
         let mut state = self.write();
         state.record_write(Arc::new(object), made, Instant::now());
@@ -195,10 +195,13 @@ impl<T: View> Cache<T> {
         self.write().record_delete(key, uid);
     }
 
-    /// Says how to tell whether two watched states differ in anything a field manager did not write.
-    /// Without it, only locked writes are known to be our own when they come back. The first one
-    /// stays.
-    pub fn set_foreign_check(&self, foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static) {
+    /// Sets the check whether two watched states differ in anything that a field manager did not write.
+    /// Without it, only locked writes are recognized as our own when they come back. The first
+    /// check is kept.
+    pub fn set_foreign_check(
+        &self,
+        foreign: impl Fn(&T, &T, &str) -> bool + Send + Sync + 'static,
+    ) {
         let _ = self.0.foreign.set(Arc::new(foreign));
     }
 }
@@ -213,12 +216,15 @@ impl<T: View> Cache<T> {
         self.write().index(name, Arc::new(values));
     }
 
-    /// Takes over what the watch has to say, and returns what there is to tell of it.
+    /// Applies an update of the watch, and returns the resulting events.
     pub(crate) fn apply_update(&self, news: WatchUpdate<T>) -> Vec<CacheEvent<T>> {
         let now = Instant::now();
         let (told, version) = {
             let mut state = self.write();
-            (state.apply_update(news, now), state.store.version().cloned())
+            (
+                state.apply_update(news, now),
+                state.store.version().cloned(),
+            )
         };
         self.refresh(|freshness| {
             freshness.last_activity = Some(now);
@@ -228,18 +234,18 @@ impl<T: View> Cache<T> {
         self.to_events(told)
     }
 
-    /// The events that waited for the answer of a write and wait no more.
+    /// The events that waited for the response of a write and can now be delivered.
     pub(crate) fn take_held_events(&self) -> Vec<CacheEvent<T>> {
         let told = self.write().take_held_events();
         self.to_events(told)
     }
 
-    /// Resolves when [`Self::take_answered`] may have something.
+    /// Resolves when [`Self::take_answered`] may return something.
     pub(crate) async fn write_answered(&self) {
         self.0.write_answered.notified().await;
     }
 
-    /// Changes the freshness; those who follow it are woken if it was gained or lost.
+    /// Changes the freshness; followers are woken if it was gained or lost.
     pub(crate) fn refresh(&self, change: impl FnOnce(&mut Freshness)) {
         self.0.freshness.send_if_modified(|freshness| {
             let before = (freshness.synced, freshness.reconnecting_since);

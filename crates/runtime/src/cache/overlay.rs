@@ -1,6 +1,6 @@
-//! What this process wrote and the watch has not shown yet, laid over the watched state.
+//! Writes of this process that the watch has not shown yet, on top of the watched state.
 //!
-//! Pure. It says what a reader sees, never what happened: events come from the watch alone.
+//! Pure. It determines only what a reader sees: events come from the watch alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-/// A server whose versions do not compare never says that it has passed one.
+/// How long a write is kept if versions cannot be compared, because it is unknown when the watch has shown it.
 const OPAQUE_LIFETIME: Duration = Duration::from_secs(30);
 
 struct Kept {
@@ -26,7 +26,7 @@ struct Kept {
 pub(super) struct Overlay<T> {
     objects: IndexedObjects<T>,
     kept: BTreeMap<ObjectKey, Kept>,
-    /// UIDs that were deleted.
+    /// UIDs of deleted objects.
     tombstones: BTreeMap<ObjectKey, Box<str>>,
 }
 
@@ -45,7 +45,7 @@ impl<T: View> Overlay<T> {
         self.objects.index(name, values);
     }
 
-    /// A write was answered with `object`. Answers may overtake each other: the newest stays.
+    /// A write was answered with `object`. Responses may overtake each other: the newest is kept.
     pub(super) fn record_write(&mut self, object: Arc<T>, now: Instant) {
         self.expire(now);
         let (key, version) = (object.meta().key(), object.meta().version());
@@ -61,7 +61,7 @@ impl<T: View> Overlay<T> {
         self.objects.insert(key, object);
     }
 
-    /// The object with this UID was deleted: a reader no longer sees it, but does see its successor.
+    /// The object with this UID was deleted. Readers no longer see it, but do see a later object of that name.
     pub(super) fn record_delete(&mut self, key: &ObjectKey, uid: &str) {
         let same = |object: &Arc<T>| object.meta().uid == uid;
         if self.objects.get(key).is_some_and(same) {
@@ -75,19 +75,19 @@ impl<T: View> Overlay<T> {
         let meta = object.meta();
         self.drop_if_observed(key, &meta.version());
         let buried = self.tombstones.get(key);
-        // While finalizers run the deleted object is there, and its state is for all to see.
+        // While finalizers run, the deleted object still exists and readers see its state.
         if buried.is_some_and(|uid| meta.deleting || **uid != *meta.uid) {
             self.tombstones.remove(key);
         }
     }
 
-    /// The watch has shown that there is no such object, or none that can be read, as of `version`.
+    /// The watch has shown that the object does not exist or cannot be read, as of `version`.
     pub(super) fn observe_absence(&mut self, key: &ObjectKey, version: &ResourceVersion) {
         self.drop_if_observed(key, version);
         self.tombstones.remove(key);
     }
 
-    /// Everything up to `version` has been seen.
+    /// All changes up to `version` have been shown.
     pub(super) fn observe_version(&mut self, version: &ResourceVersion, now: Instant) {
         self.expire(now);
         let passed = |kept: &&Kept| version.includes(&kept.version) == Some(true);
@@ -100,14 +100,14 @@ impl<T: View> Overlay<T> {
         all.iter().for_each(|key| self.drop(key));
     }
 
-    /// Nothing of what was written holds any more.
+    /// Drops all writes, because they are not valid any more.
     pub(super) fn clear(&mut self) {
         let all: Vec<ObjectKey> = self.kept.keys().cloned().collect();
         all.iter().for_each(|key| self.drop(key));
         self.tombstones.clear();
     }
 
-    /// What a reader sees of `key`, given what the watch shows of it.
+    /// What a reader sees of `key`, given its watched state.
     pub(super) fn read(
         &self,
         key: &ObjectKey,
@@ -120,7 +120,7 @@ impl<T: View> Overlay<T> {
         visible.then(|| shown.clone())
     }
 
-    /// The keys a reader may see differently from what the watch shows.
+    /// The keys for which readers may see another state than the watched one.
     pub(super) fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.kept.keys()
     }
@@ -129,7 +129,7 @@ impl<T: View> Overlay<T> {
         self.objects.find(index, value)
     }
 
-    /// Whether a write of this process stands in front of the watched state of `key`.
+    /// Whether a write of this process hides the watched state of `key`.
     pub(super) fn covers(&self, key: &ObjectKey, now: Instant) -> bool {
         self.own_write(key, now).is_some()
     }

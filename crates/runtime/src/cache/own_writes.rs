@@ -1,7 +1,7 @@
-//! Which changes are this process's own writes come back.
+//! Recognizes changes that are this process's own writes.
 //!
-//! A wrong "own" loses a foreign change, a wrong "foreign" costs one run: every doubt is foreign.
-//! Pure but for the check for foreign fields, which the caller runs outside of any lock.
+//! A wrong "own" loses a foreign change, a wrong "foreign" costs one run: in doubt a change is foreign.
+//! Pure except for the check for foreign fields, which the caller runs outside of any lock.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::view::View;
 /// How long a write with an opaque version is remembered.
 const OPAQUE_MEMORY: Duration = Duration::from_secs(60);
 
-/// Says whether anything differs between two watched states that this field manager did not write.
+/// Whether anything differs between two watched states that this field manager did not write.
 pub(super) type ForeignChangeFn<T> = Arc<dyn Fn(&T, &T, &str) -> bool + Send + Sync>;
 
-/// A state that an answer showed before the watch did, most often to a write of this process.
+/// A state that a response showed before the watch did, usually the response to a write of this process.
 pub(super) struct RecordedWrite<T> {
-    /// What the server answered.
+    /// The object in the response.
     pub(super) object: Arc<T>,
     pub(super) version: ResourceVersion,
     /// The version that was read before.
     pub(super) base: Option<ResourceVersion>,
-    /// Nobody else's change lies between `base` and `version`: the server would have refused the
+    /// No other change lies between `base` and `version`: the server would have rejected the
     /// write, or the writer has compared the two.
     pub(super) locked: bool,
-    /// The field manager it was made as; `None` for a state that was only read.
+    /// The field manager of the write; `None` for a state that was only read.
     pub(super) manager: Option<Arc<str>>,
     pub(super) at: Instant,
 }
@@ -41,17 +41,17 @@ impl<T> RecordedWrite<T> {
     }
 }
 
-/// Whose change it is.
+/// The origin of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChangeOrigin {
-    /// All of it was made by this manager of ours.
+    /// Made entirely by this manager of ours.
     Own(Arc<str>),
     Foreign,
-    /// This manager wrote, but somebody else may have too: only a look at the fields can tell.
+    /// This manager wrote, but others may have written too; only a comparison of fields can decide.
     Unclear(Arc<str>),
 }
 
-/// A change and whose it is.
+/// A change and its origin.
 pub(super) struct AttributedChange<T> {
     pub(super) change: ObjectChange<T>,
     pub(super) origin: ChangeOrigin,
@@ -64,10 +64,10 @@ impl<T> AttributedChange<T> {
     }
 }
 
-/// The writes of this process, and the changes that wait for the answer of one.
+/// The writes of this process, and the changes that wait for a response.
 ///
-/// The event of a write often overtakes its answer. So a key with a write under way keeps its
-/// changes back until the answer says whether they are ours.
+/// The event of a write often arrives before its response. So while a write to a key is pending, its
+/// changes are held back until the response shows whether they are ours.
 pub(super) struct OwnWrites<T> {
     writes: BTreeMap<ObjectKey, Vec<RecordedWrite<T>>>,
     in_flight: BTreeMap<ObjectKey, usize>,
@@ -89,7 +89,7 @@ impl<T: View> OwnWrites<T> {
         *self.in_flight.entry(key.clone()).or_default() += 1;
     }
 
-    /// A write came to an end. Whether changes are free to go now.
+    /// A write ended. Returns whether changes can be delivered now.
     pub(super) fn end_write(&mut self, key: &ObjectKey) -> bool {
         if let Some(count) = self.in_flight.get_mut(key) {
             *count -= 1;
@@ -108,7 +108,7 @@ impl<T: View> OwnWrites<T> {
         let now = write.at;
         let writes = self.writes.entry(key.clone()).or_default();
         writes.retain(|old| old.is_fresh(now));
-        // What was read first and turns out to be our own write is that; never the other way round.
+        // A state that was first recorded as a read may turn out to be our write, but not the reverse.
         let same = |other: &RecordedWrite<T>| other.version == write.version;
         if writes
             .iter()
@@ -117,13 +117,13 @@ impl<T: View> OwnWrites<T> {
             return;
         }
         writes.retain(|other| !same(other));
-        // Answers may overtake each other.
+        // Responses may overtake each other.
         let newer = |other: &RecordedWrite<T>| other.version.includes(&write.version) == Some(true);
         let at = writes.iter().position(newer).unwrap_or(writes.len());
         writes.insert(at, write);
     }
 
-    /// Gives the change back if it may be told, or keeps it until the write under way is answered.
+    /// Returns the change if it can be delivered, or holds it back until the pending write is answered.
     pub(super) fn release_or_hold(&mut self, change: ObjectChange<T>) -> Option<ObjectChange<T>> {
         if self.in_flight.contains_key(&change.key) || self.held_changes.contains_key(&change.key) {
             let held = self.held_changes.entry(change.key.clone()).or_default();
@@ -133,7 +133,7 @@ impl<T: View> OwnWrites<T> {
         Some(change)
     }
 
-    /// The changes that no write holds back any more.
+    /// The changes that no pending write holds back any more.
     pub(super) fn take_released(&mut self) -> Vec<ObjectChange<T>> {
         let under_way = &self.in_flight;
         let free = self
@@ -142,8 +142,12 @@ impl<T: View> OwnWrites<T> {
         free.flat_map(|(_, changes)| changes).collect()
     }
 
-    /// Says whose change it is, step by step as far as is known, and forgets the writes it includes.
-    pub(super) fn attribute(&mut self, change: ObjectChange<T>, told: &mut Vec<AttributedChange<T>>) {
+    /// Splits a change into steps, determines the origin of each, and forgets the writes it includes.
+    pub(super) fn attribute(
+        &mut self,
+        change: ObjectChange<T>,
+        told: &mut Vec<AttributedChange<T>>,
+    ) {
         let (old, new) = match &change.step {
             ChangeKind::Changed { old, new } => (Some(old.clone()), new.clone()),
             ChangeKind::Added {
@@ -184,7 +188,7 @@ impl<T: View> OwnWrites<T> {
         }
     }
 
-    /// The states known from answers up to `version`, the newest of each object.
+    /// The states known from responses up to `version`, the newest of each object.
     pub(super) fn known_states(
         &self,
         version: &ResourceVersion,
@@ -201,13 +205,13 @@ impl<T: View> OwnWrites<T> {
         self.in_flight.contains_key(key)
     }
 
-    /// Nothing of what was written holds any more.
+    /// Drops all writes, because they are not valid any more.
     pub(super) fn clear(&mut self) {
         self.writes.clear();
     }
 
-    /// Everything up to `version` has been seen and told. Of an object that is gone nothing else
-    /// would ever drop the writes whose versions do not compare.
+    /// All changes up to `version` have been delivered. Also drops the writes of deleted objects whose
+    /// versions cannot be compared; no later event would.
     pub(super) fn observe_version(&mut self, version: &ResourceVersion) {
         let (held, now) = (&self.held_changes, Instant::now());
         self.writes.retain(|key, writes| {
@@ -225,8 +229,8 @@ fn version_of<T: View>(object: &Arc<T>) -> ResourceVersion {
     object.meta().version()
 }
 
-/// A list shows the end of several steps, and a foreign one that takes back what we wrote, or what
-/// we have read in an answer, looks like no change at all. So the states we know are put back in
+/// A list shows only the end of several steps. A foreign step that reverts our write, or a state
+/// that we have read in a response, looks like no change at all. So the known states are inserted in
 /// between, and each is compared with the next.
 fn attribute_steps<T: View>(
     writes: &[RecordedWrite<T>],
@@ -272,12 +276,12 @@ fn origin<T>(
     let Some(manager) = write.manager.clone() else {
         return ChangeOrigin::Foreign;
     };
-    // Without a lock the version may be another's: a write that changes nothing is answered with
-    // the version it found. With one, the version is new and the stream shows no other step.
+    // Without a lock the version may be another writer's: a write that changes nothing is answered with
+    // the version it found. With a lock, the version is new and the stream shows no other step.
     if write.locked && delivery == Delivery::Stream {
         return ChangeOrigin::Own(manager);
     }
-    // A list may hide several writes: they are ours if each was locked to the one before it.
+    // A list may hide several writes. They are ours if each was locked to the one before it.
     for _ in writes {
         if !write.locked || write.manager.as_ref() != Some(&manager) {
             break;

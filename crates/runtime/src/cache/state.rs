@@ -1,4 +1,4 @@
-//! Everything a cache holds under its lock, kept in step: watched objects, overlay, own writes.
+//! The complete state of a cache under its lock: watched objects, overlay, own writes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,22 +8,24 @@ use tokio::time::Instant;
 use super::event::CacheEvent;
 use super::index::IndexFn;
 use super::overlay::Overlay;
-use super::own_writes::{AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite};
+use super::own_writes::{
+    AttributedChange, ChangeOrigin, ForeignChangeFn, OwnWrites, RecordedWrite,
+};
 use super::store::{ChangeKind, DecodedObject, ObjectChange, ObjectStore};
 use super::writing::WriteReceipt;
 use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-/// What a watch has to say.
+/// An update from the watch.
 pub(crate) enum WatchUpdate<T> {
     /// An object was added or modified.
     Put(DecodedObject<T>),
     /// An object was deleted, or left the scope of the watch.
     Deleted(DecodedObject<T>),
-    /// Every object there is, at this version.
+    /// All objects, at this version.
     Relisted(Vec<DecodedObject<T>>, ResourceVersion),
-    /// Nothing happened up to this version.
+    /// Nothing changed up to this version.
     Bookmark(ResourceVersion),
 }
 
@@ -94,7 +96,11 @@ impl<T: View> CacheState<T> {
         keys.iter().filter_map(|key| self.get(key, now)).collect()
     }
 
-    pub(super) fn apply_update(&mut self, news: WatchUpdate<T>, now: Instant) -> Vec<AttributedChange<T>> {
+    pub(super) fn apply_update(
+        &mut self,
+        news: WatchUpdate<T>,
+        now: Instant,
+    ) -> Vec<AttributedChange<T>> {
         let mut changes = Vec::new();
         let mut passed = None;
         match news {
@@ -103,7 +109,7 @@ impl<T: View> CacheState<T> {
             WatchUpdate::Relisted(all, version) => {
                 let seen = self.store.version();
                 if seen.is_some_and(|seen| version.includes(seen) == Some(false)) {
-                    // Versions ran backwards, as after a restore: what we wrote is undone.
+                    // Versions went backwards, as after a restore: our writes are undone.
                     self.overlay.clear();
                     self.own_writes.clear();
                 }
@@ -118,7 +124,7 @@ impl<T: View> CacheState<T> {
         }
         changes.iter().for_each(|change| self.clear_overlay(change));
         let told = self.attribute(changes);
-        // Last, so that the writes are still known while their events are looked at.
+        // Last, so that the writes are still known while their events are processed.
         if let Some(version) = passed {
             self.overlay.observe_version(&version, now);
             self.own_writes.observe_version(&version);
@@ -126,12 +132,13 @@ impl<T: View> CacheState<T> {
         told
     }
 
-    /// What an answer showed and a list does not is gone, although the watch never had it: somebody
-    /// took back what we made.
+    /// An object known from a response but missing in a list was deleted, although the watch never showed
+    /// it: another writer deleted what we created.
     fn remove_missing(&self, version: &ResourceVersion, changes: &mut Vec<ObjectChange<T>>) {
         let told: BTreeSet<ObjectKey> = changes.iter().map(|change| change.key.clone()).collect();
         let known = self.own_writes.known_states(version);
-        let gone = known.filter(|(key, _)| self.store.known_version(key).is_none() && !told.contains(*key));
+        let gone = known
+            .filter(|(key, _)| self.store.known_version(key).is_none() && !told.contains(*key));
         changes.extend(gone.map(|(key, old)| ObjectChange::deleted(key, old)));
     }
 
@@ -154,7 +161,7 @@ impl<T: View> CacheState<T> {
     pub(super) fn record_write(&mut self, object: Arc<T>, made: WriteReceipt, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         let shown = self.includes_version(&key, &version);
-        // A write that changed nothing is answered with the version that was there.
+        // A write that changed nothing is answered with the existing version.
         let effective = made.base.as_ref() != Some(&version);
         if effective && (!shown || self.own_writes.is_holding(&key)) {
             let write = RecordedWrite {
@@ -173,18 +180,19 @@ impl<T: View> CacheState<T> {
             && self.own_writes.is_in_flight(&key)
             && !self.own_writes.is_holding(&key)
         {
-            // A list without it came before the answer.
-            self.own_writes.release_or_hold(ObjectChange::deleted(&key, &object));
+            // A list without it was made before the response.
+            self.own_writes
+                .release_or_hold(ObjectChange::deleted(&key, &object));
         }
     }
 
-    /// The server showed `object` in answer to a read.
+    /// The server returned `object` for a read.
     pub(super) fn record_read(&mut self, object: Arc<T>, now: Instant) {
         let (key, version) = (object.meta().key(), object.meta().version());
         if self.includes_version(&key, &version) {
             return;
         }
-        // Remembered, so that a relist which hides that it was taken back can be seen through.
+        // Recorded, so that a revert is noticed even if a relist hides it.
         let read = RecordedWrite {
             object: object.clone(),
             version,
@@ -205,7 +213,7 @@ impl<T: View> CacheState<T> {
         }
     }
 
-    /// Whether the watch has shown the write that made `version`, be it that the object is gone since.
+    /// Whether the watch has shown the write that made `version`, or a later deletion.
     fn includes_version(&self, key: &ObjectKey, version: &ResourceVersion) -> bool {
         let known = self.store.known_version(key);
         let of_object = known.and_then(|known| known.includes(version));

@@ -1,6 +1,6 @@
-//! The watched state: exactly what the watch has shown, with a change for every step of it.
+//! The watched state: exactly what the watch has shown, with a change for every step.
 //!
-//! Pure: no clock, no lock, no listener. What this process wrote itself is not here but in `overlay`.
+//! Pure: no clock, no lock, no listener. Writes of this process are in `overlay`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-/// The owners of an object by UID: the index every cache has.
+/// The index of every cache: objects by the UIDs of their owners.
 pub(super) const OWNER_INDEX: &str = "aplomb/owner-uid";
 
-/// How a state came to be known.
+/// How a state was delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// On a stream, which shows every single version of an object in order.
@@ -22,16 +22,16 @@ pub(crate) enum Delivery {
     List,
 }
 
-/// An object as the server showed it: fit for the view, or not.
+/// An object as the server sent it: readable by the view, or not.
 pub(crate) enum DecodedObject<T> {
-    /// It fits.
+    /// It fits the view.
     Object(Arc<T>),
-    /// It does not.
+    /// It does not fit the view.
     Unreadable(UndecodableObject),
 }
 
 impl<T: View> DecodedObject<T> {
-    /// The version it was seen at, as the server wrote it.
+    /// The version in which it was seen, as the server sent it.
     pub(crate) fn version(&self) -> String {
         match self {
             Self::Object(object) => object.meta().version.to_owned(),
@@ -40,7 +40,7 @@ impl<T: View> DecodedObject<T> {
     }
 }
 
-/// What is known of an object that does not fit the view.
+/// The known parts of an object that does not fit the view.
 #[derive(Clone, Debug)]
 pub(crate) struct UndecodableObject {
     pub(crate) key: ObjectKey,
@@ -57,7 +57,7 @@ pub(crate) struct ObjectChange<T> {
 }
 
 impl<T> ObjectChange<T> {
-    /// A list shows that what an answer had shown is gone.
+    /// A list shows that an object known from a response was deleted.
     pub(super) fn deleted(key: &ObjectKey, old: &Arc<T>) -> Self {
         Self {
             key: key.clone(),
@@ -66,7 +66,7 @@ impl<T> ObjectChange<T> {
         }
     }
 
-    /// Another step of the same object, known in the same way.
+    /// Another step of the same object, with the same delivery.
     pub(super) fn with_step(&self, step: ChangeKind<T>) -> Self {
         Self {
             key: self.key.clone(),
@@ -84,8 +84,8 @@ pub(crate) enum ChangeKind<T> {
     Unreadable { error: String, last: Option<Arc<T>> },
 }
 
-/// The last readable state is set aside, not shown: it is known to be out of date, and a decision on
-/// it would be wrong in silence. It is kept to tell what changed once the object is readable again.
+/// The last readable state, kept but not shown: it is out of date, and decisions on it would be
+/// wrong without notice. It is used to find the changes once the object is readable again.
 struct SetAside<T> {
     last: Option<Arc<T>>,
     undecodable: UndecodableObject,
@@ -97,7 +97,7 @@ pub(super) struct ObjectStore<T> {
     unreadable: BTreeMap<ObjectKey, SetAside<T>>,
     namespaces: BTreeSet<Arc<str>>,
     listed: bool,
-    /// Everything up to it has been seen.
+    /// All changes up to it have been seen.
     version: Option<ResourceVersion>,
 }
 
@@ -126,12 +126,14 @@ impl<T: View> ObjectStore<T> {
         self.version.as_ref()
     }
 
-    /// Why the object cannot be read, if it is there and cannot.
+    /// Why the object cannot be read, if it exists and cannot be read.
     pub(super) fn unreadable(&self, key: &ObjectKey) -> Option<&str> {
-        self.unreadable.get(key).map(|aside| aside.undecodable.error.as_str())
+        self.unreadable
+            .get(key)
+            .map(|aside| aside.undecodable.error.as_str())
     }
 
-    /// Everything up to `version` has been seen, as a list, an event or a bookmark says.
+    /// A list, an event or a bookmark shows that all changes up to `version` have been seen.
     pub(super) fn observe_version(&mut self, version: ResourceVersion) {
         let older = self
             .version
@@ -142,12 +144,12 @@ impl<T: View> ObjectStore<T> {
         }
     }
 
-    /// A version of an object that was added or modified.
+    /// Applies an added or modified object.
     pub(super) fn apply(&mut self, seen: DecodedObject<T>, changes: &mut Vec<ObjectChange<T>>) {
         self.put(seen, Delivery::Stream, changes);
     }
 
-    /// A deletion, with the last state of the object.
+    /// Applies a deletion, with the last state of the object.
     pub(super) fn remove(&mut self, seen: &DecodedObject<T>, changes: &mut Vec<ObjectChange<T>>) {
         let (key, version) = self.identify(seen);
         self.observe_version(version.clone());
@@ -157,7 +159,7 @@ impl<T: View> ObjectStore<T> {
         }
     }
 
-    /// The whole state at `version`: what is not in it is gone, what is as before says nothing.
+    /// Applies the complete state at `version`: missing objects are deleted, unchanged ones give no event.
     pub(super) fn replace(
         &mut self,
         all: Vec<DecodedObject<T>>,
@@ -178,7 +180,7 @@ impl<T: View> ObjectStore<T> {
         self.listed = true;
         self.namespaces
             .retain(|namespace| Arc::strong_count(namespace) > 1);
-        // A list is the present even if versions ran backwards, as after a restore of etcd.
+        // A list is the current state even if versions went backwards, as after a restore of etcd.
         self.version = Some(version);
     }
 
@@ -243,7 +245,13 @@ impl<T: View> ObjectStore<T> {
             error,
             last: last.clone(),
         };
-        self.unreadable.insert(key.clone(), SetAside { last, undecodable: misfit });
+        self.unreadable.insert(
+            key.clone(),
+            SetAside {
+                last,
+                undecodable: misfit,
+            },
+        );
         changes.push(ObjectChange {
             key,
             delivery,
@@ -251,7 +259,12 @@ impl<T: View> ObjectStore<T> {
         });
     }
 
-    fn remove_object(&mut self, key: ObjectKey, delivery: Delivery, changes: &mut Vec<ObjectChange<T>>) {
+    fn remove_object(
+        &mut self,
+        key: ObjectKey,
+        delivery: Delivery,
+        changes: &mut Vec<ObjectChange<T>>,
+    ) {
         let aside = self.unreadable.remove(&key);
         let unreadable = aside.is_some();
         let last = self.objects.remove(&key);
@@ -261,7 +274,7 @@ impl<T: View> ObjectStore<T> {
                 error: "deleted before it could be read".to_owned(),
                 last: None,
             },
-            // A deletion of something that was never shown changes nothing.
+            // A deletion of an object that was never shown changes nothing.
             None => return,
         };
         changes.push(ObjectChange {
@@ -271,7 +284,7 @@ impl<T: View> ObjectStore<T> {
         });
     }
 
-    /// A stream that is resumed may repeat itself; a list repeats what has not changed.
+    /// A resumed stream may repeat events, and a list repeats unchanged objects.
     fn is_known(&self, key: &ObjectKey, version: &ResourceVersion, delivery: Delivery) -> bool {
         self.known_version(key).is_some_and(|known| match delivery {
             Delivery::Stream => known.includes(version) == Some(true),
@@ -279,7 +292,7 @@ impl<T: View> ObjectStore<T> {
         })
     }
 
-    /// The version of the object that was seen last.
+    /// The last version of the object that was seen.
     pub(super) fn known_version(&self, key: &ObjectKey) -> Option<ResourceVersion> {
         let of_object = self.objects.get(key).map(|object| object.meta().version());
         of_object.or_else(|| {
@@ -292,7 +305,9 @@ impl<T: View> ObjectStore<T> {
         match seen {
             DecodedObject::Object(object) => {
                 let meta = object.meta();
-                let namespace = meta.namespace.map(|namespace| self.intern_namespace(namespace));
+                let namespace = meta
+                    .namespace
+                    .map(|namespace| self.intern_namespace(namespace));
                 let name = Arc::from(meta.name);
                 (ObjectKey { namespace, name }, meta.version())
             }
@@ -300,7 +315,7 @@ impl<T: View> ObjectStore<T> {
         }
     }
 
-    /// Namespaces are few and objects are many: each name is held once.
+    /// Namespaces are few and objects are many: each name is stored once.
     fn intern_namespace(&mut self, namespace: &str) -> Arc<str> {
         if let Some(known) = self.namespaces.get(namespace) {
             return known.clone();

@@ -1,4 +1,4 @@
-//! What a reader of a cache sees, and what it is told.
+//! What readers of a cache see, and which events listeners get.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
@@ -101,7 +101,7 @@ async fn own_write_is_read_until_the_watch_shows_it() {
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
-        "7 is older than ours"
+        "version 7 is older than ours"
     );
     cache.apply_update(WatchUpdate::Put(object("a", "u", "9", "newer")));
     assert_eq!(data(&cache, "a").as_deref(), Some("newer"));
@@ -124,7 +124,7 @@ async fn an_own_creation_is_listed_and_indexed_before_the_watch_shows_it() {
         .iter()
         .filter_map(|map| map.metadata.name.clone())
         .collect();
-    assert_eq!(found, ["b"], "a has left the value, b has come to it");
+    assert_eq!(found, ["b"], "a no longer has the value, b has it");
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +133,7 @@ async fn late_answer_overlays_nothing() {
     cache.apply_update(WatchUpdate::Put(object("a", "u", "8", "ours")));
     cache.apply_update(WatchUpdate::Deleted(object("a", "u", "9", "ours")));
     cache.record_write(&value("a", "u", "8", "ours"), made(None, false));
-    assert!(cache.get(&key("a")).is_none(), "it was deleted since");
+    assert!(cache.get(&key("a")).is_none(), "it was deleted in between");
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,14 +184,17 @@ async fn event_before_its_answer_is_still_own() {
     assert_eq!(
         data(&cache, "a").as_deref(),
         Some("ours"),
-        "the state does not wait"
+        "readers see the state at once"
     );
     writing.record_write(
         &value("a", "u", "8", "ours"),
         made(Some(ResourceVersion::Number(5)), true),
     );
     cache.write_answered().await;
-    assert_eq!(describe_events(&cache.take_held_events()), ["ChangedByUs(n/a)"]);
+    assert_eq!(
+        describe_events(&cache.take_held_events()),
+        ["ChangedByUs(n/a)"]
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -231,7 +234,7 @@ async fn unlocked_write_behind_a_relist_is_own_only_if_the_check_passes() {
         );
         describe_events(&cache.apply_update(all(vec![object("a", "u", "8", "new")], "9")))
     };
-    assert_eq!(write(&listed()), ["Changed(n/a)"], "there is no check");
+    assert_eq!(write(&listed()), ["Changed(n/a)"], "without a check");
     for (foreign, expected) in [(true, "Changed(n/a)"), (false, "ChangedByUs(n/a)")] {
         let cache = listed();
         cache.set_foreign_check(move |_, _, _| foreign);
@@ -248,7 +251,7 @@ async fn no_op_write_does_not_claim_a_foreign_change() {
             .apply_update(WatchUpdate::Put(object("a", "u", "8", "theirs")))
             .is_empty()
     );
-    // The server had nothing to do and answers with what the other one wrote.
+    // The write changed nothing, so the server answers with the other writer's version.
     writing.record_write(
         &value("a", "u", "8", "theirs"),
         made(Some(ResourceVersion::Number(5)), false),
@@ -318,7 +321,11 @@ async fn children_are_found_by_their_owner() {
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u" });
     owned["metadata"]["ownerReferences"] = json!([owner]);
     cache.record_write(&owned, made(None, true));
-    assert_eq!(cache.owned_by("u").len(), 1, "before the watch shows it");
+    assert_eq!(
+        cache.owned_by("u").len(),
+        1,
+        "before the watch has shown it"
+    );
     let child = serde_json::from_value(owned).unwrap();
     cache.apply_update(WatchUpdate::Put(DecodedObject::Object(Arc::new(child))));
     assert_eq!(cache.owned_by("u").len(), 1, "and after");
@@ -344,7 +351,10 @@ impl View for Lists {
 #[tokio::test(start_paused = true)]
 async fn answer_with_a_null_list_is_recorded() {
     let cache = Cache::<Lists>::new();
-    cache.apply_update(WatchUpdate::Relisted(Vec::new(), ResourceVersion::parse("5")));
+    cache.apply_update(WatchUpdate::Relisted(
+        Vec::new(),
+        ResourceVersion::parse("5"),
+    ));
     let metadata = json!({ "namespace": "n", "name": "a", "uid": "u", "resourceVersion": "6" });
     cache.record_write(
         &json!({ "metadata": metadata, "data": null }),

@@ -1,4 +1,4 @@
-//! A write under way: the changes of its object wait until it is known whether they are its own.
+//! A pending write: the changes of its object wait until it is known whether they are its own.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use crate::key::ObjectKey;
 use crate::version::ResourceVersion;
 use crate::view::View;
 
-/// How a write was made.
+/// The conditions of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteReceipt {
-    /// The version that had been read; `None` when there was none.
+    /// The version that was read before; `None` if there was none.
     pub base: Option<ResourceVersion>,
-    /// Whether no change of anybody else can lie between that version and the answer.
+    /// Whether no foreign change can lie between that version and the response.
     pub locked: bool,
-    /// As which field manager.
+    /// The field manager.
     pub manager: Arc<str>,
 }
 
-/// A write that was announced and not answered yet. Dropped, it counts as failed, and what happened
-/// to the object meanwhile as somebody else's doing.
+/// A write that was announced and not answered yet. If it is dropped, it counts as failed, and changes
+/// of the object in the meantime count as foreign.
 #[derive(Debug)]
 pub struct PendingWrite<T: View> {
     cache: Cache<T>,
@@ -37,12 +37,12 @@ impl<T: View> PendingWrite<T> {
         }
     }
 
-    /// It was answered with the object: see [`Cache::wrote`].
+    /// The write was answered with the object: see [`Cache::wrote`].
     pub fn record_write(self, response: &Value, made: WriteReceipt) {
         self.cache.record_write(response, made);
     }
 
-    /// It was a deletion and was carried out: see [`Cache::deleted`].
+    /// The object was deleted: see [`Cache::deleted`].
     pub fn record_delete(self, uid: &str) {
         self.cache.record_delete(&self.key, uid);
     }

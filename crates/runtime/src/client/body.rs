@@ -1,4 +1,4 @@
-//! A body under its call's deadline, which keeps the call's slot until it is read or given up.
+//! A response body with its call's deadline. It keeps the call's slot until it is read or dropped.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,7 +11,7 @@ use tower::BoxError;
 use super::service::unwrap_error;
 use crate::ratelimit::Permit;
 
-/// A body under its call's deadline.
+/// A body with its call's deadline.
 pub(super) struct DeadlineBody {
     inner: Option<kube::client::Body>,
     limit: Option<Limit>,
@@ -20,12 +20,12 @@ pub(super) struct DeadlineBody {
 struct Limit {
     timer: Pin<Box<Sleep>>,
     on_exceeded: Box<dyn FnOnce() -> BoxError + Send>,
-    /// Held so that its slot is.
+    /// Held to keep the slot.
     _permit: Permit,
 }
 
 impl DeadlineBody {
-    /// A body that nobody knows the end of: it holds no slot and has no deadline.
+    /// A body of unknown length, such as a watch: it holds no slot and has no deadline.
     pub(super) fn without_deadline(inner: kube::client::Body) -> Self {
         Self {
             inner: Some(inner),
@@ -33,7 +33,7 @@ impl DeadlineBody {
         }
     }
 
-    /// A body that must be there by `deadline`; `exceeded` counts and names the miss.
+    /// A body that must be complete by `deadline`; `exceeded` counts and names the timeout.
     pub(super) fn with_deadline(
         inner: kube::client::Body,
         deadline: Instant,
@@ -60,10 +60,10 @@ impl Body for DeadlineBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
-        // First, so that a body which never stops cannot outlive its deadline either.
+        // First, so that an endless body cannot exceed its deadline either.
         if let Some(mut limit) = this.limit.take() {
             if limit.timer.as_mut().poll(context).is_ready() {
-                // The connection goes too: nothing is left that could hold a call open.
+                // The connection is closed too: nothing remains that could keep a call open.
                 this.inner = None;
                 return Poll::Ready(Some(Err((limit.on_exceeded)())));
             }

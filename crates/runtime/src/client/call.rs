@@ -1,19 +1,19 @@
-//! What a request is about, as metrics, spans and errors name it. Read from method and path; the
-//! query, which may hold what is nobody's business, is only asked whether it makes a stream.
+//! The name of a request in metrics, spans and errors. Derived from method and path. The query may
+//! contain private data and is used only to recognize a watch.
 
 use std::fmt;
 
 use http::{Method, Request};
 
-/// What a request is about.
+/// The name of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiRequest {
     pub(super) verb: &'static str,
-    /// Plural name, group and subresource: `deployments.apps/status`. Never a name of an object.
+    /// Plural name, group and subresource: `deployments.apps/status`. Never the name of an object.
     pub(super) resource: String,
-    /// Where its collection is found.
+    /// The path of its collection.
     pub(super) collection: String,
-    /// It is answered for as long as somebody listens.
+    /// The response is a stream without an end.
     pub(super) is_streaming: bool,
 }
 
@@ -49,12 +49,12 @@ impl ApiRequest {
         }
     }
 
-    /// A refusal to evict says that a disruption budget is spent, not the API server's.
+    /// A 429 for an eviction is about a disruption budget, not about the API server's rate limit.
     pub(super) fn is_eviction(&self) -> bool {
         self.verb == "create" && self.resource == "pods/eviction"
     }
 
-    /// A refusal of it can mean nothing but that there are too many.
+    /// A 429 for it can only mean that there are too many requests.
     pub(super) fn is_rate_limit_only(&self) -> bool {
         !self.is_eviction() && !self.is_watch() && !self.is_list()
     }

@@ -1,9 +1,9 @@
-//! What stands between a controller and its API server: a turn, a deadline, and an ear for refusals.
+//! Limits for the calls of a controller to its API server: rate limit, deadline, and handling of 429.
 //!
-//! A layer on a `kube::Client`, so that any `kube::Api` made of it is held to the budget and to the
-//! deadline of the run it is used in. It sends each request at most once and never tries one again:
-//! the queue is the one place that does. Whether this replica may write at all is the fence's
-//! business, not the gate's.
+//! A layer on a `kube::Client`, so that every `kube::Api` made of it has the rate limit and the
+//! deadline of the run it is used in. It sends each request at most once and never retries:
+//! only the queue does. Whether this replica may write at all is decided by the fence,
+//! not here.
 
 mod body;
 mod call;
@@ -17,28 +17,28 @@ use std::time::Duration;
 use kube::{Client, Config};
 
 use self::service::LimitedClient;
-use crate::ratelimit::RateLimiter;
 use crate::error::Result;
+use crate::ratelimit::RateLimiter;
 use crate::telemetry::Telemetry;
 
-/// How long a call may take, its turn and its body included, unless set.
+/// How long a call may take, including its wait and its body, unless set.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a client is held to.
+/// The limits of a client.
 #[derive(Clone, Debug)]
 pub struct ClientLimits {
-    /// What its calls spend from.
+    /// The rate limiter of its calls.
     pub budget: RateLimiter,
-    /// How long each may take. Inside a run, the run's own deadline if that is earlier.
+    /// How long each call may take. Inside a run, at most until the run's own deadline.
     pub request_deadline: Duration,
-    /// What metrics call the server.
+    /// The name of the server in metrics.
     pub host: Arc<str>,
-    /// Where calls are counted.
+    /// The metrics of its calls.
     pub telemetry: Telemetry,
 }
 
 impl ClientLimits {
-    /// A gate with the usual deadline that calls the server by the budget's name.
+    /// Limits with the default deadline; metrics name the server like its rate limiter.
     #[must_use]
     pub fn new(budget: RateLimiter, telemetry: Telemetry) -> Self {
         Self {
@@ -50,8 +50,8 @@ impl ClientLimits {
     }
 }
 
-/// A client whose every request passes `gate`. Retries that `client` would make by itself are
-/// switched off: what a server says reaches the gate the first time.
+/// A client whose every request passes `gate`. The client's own retries are
+/// disabled, so that the first response of the server reaches the gate.
 ///
 /// # Panics
 /// Outside a tokio runtime, as [`Client::new`] does.
@@ -62,10 +62,10 @@ pub fn limit_client(client: Client, gate: ClientLimits) -> Client {
     Client::new(LimitedClient::new(client, gate), namespace).with_valid_until(valid_until)
 }
 
-/// A client as kube makes it, without the minutes of hidden retries and the replayed POSTs.
+/// A kube client without the hidden retries for minutes and without repeated POSTs.
 ///
 /// # Errors
-/// The configuration cannot be used.
+/// The configuration is invalid.
 pub fn client(mut config: Config) -> Result<Client> {
     config.default_retry = false;
     Ok(Client::try_from(config)?)

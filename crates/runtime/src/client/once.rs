@@ -1,5 +1,5 @@
-//! A body that can be sent once. kube's retry layer repeats what it can clone, behind the back of
-//! whoever called; it cannot clone a body that came out of another client.
+//! A body that can be sent only once. kube's retry layer repeats requests that it can clone, without
+//! the caller's knowledge; it cannot clone a body that came out of another client.
 
 use http::{Request, Response};
 use kube::Client;
@@ -17,7 +17,7 @@ impl SingleUseBody {
         Self(Client::new(echo, "default"))
     }
 
-    /// The same request, which nothing below can repeat.
+    /// The same request, which lower layers cannot repeat.
     pub(super) async fn seal(&self, request: Request<Body>) -> Result<Request<Body>, BoxError> {
         let (head, body) = request.into_parts();
         let sealed = self.0.send(Request::new(body)).await?.into_body();

@@ -1,4 +1,4 @@
-//! What a 429 of an API server says: how long to wait, and who is meant.
+//! Interprets a 429 of an API server: how long to wait, and which callers are affected.
 
 use std::time::Duration;
 
@@ -12,41 +12,44 @@ use tower::BoxError;
 use super::call::ApiRequest;
 use crate::ratelimit::{LimitLane, api};
 
-/// No Status is longer; a proxy's page may be.
+/// Maximum size of a Status; a proxy's page may be longer.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-/// How much of a message is for people.
+/// The maximum length of a message in errors.
 const MAX_MESSAGE_CHARS: usize = 200;
 
-/// What a 429 says.
+/// The content of a 429.
 #[derive(Debug, Default)]
 pub(super) struct ThrottleResponse {
     pub(super) body: Bytes,
     status: Option<Status>,
 }
 
-/// Who is meant by a refusal.
+/// The callers that a refusal affects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThrottleScope {
-    /// Everybody who calls this server.
+    /// All callers of this server.
     Server,
-    /// Whoever reads this collection: its cache is not ready, or a watch of it was refused. Other
-    /// calls still go, or one broken kind would hold up all the others; if the server has no room
-    /// for them either, it says so itself.
+    /// Readers of this collection: its cache is not ready, or a watch of it was rejected. Other
+    /// calls continue; otherwise one broken kind would delay all the others. If the server has no room
+    /// for them either, it rejects them itself.
     Collection,
-    /// This request alone: a disruption budget, not a rate.
+    /// This request alone: a disruption budget, not a rate limit.
     Request,
 }
 
 impl ThrottleResponse {
     pub(super) async fn read(body: kube::client::Body) -> Result<Self, BoxError> {
-        let body = Limited::new(body, MAX_BODY_BYTES).collect().await?.to_bytes();
+        let body = Limited::new(body, MAX_BODY_BYTES)
+            .collect()
+            .await?
+            .to_bytes();
         Ok(Self {
             status: serde_json::from_slice(&body).ok(),
             body,
         })
     }
 
-    /// The headers, with the wait that only the body has.
+    /// The headers, with the wait that is only in the body.
     pub(super) fn hints(&self, headers: &HeaderMap) -> HeaderMap {
         let mut hints = headers.clone();
         let details = self
@@ -61,7 +64,7 @@ impl ThrottleResponse {
     }
 
     pub(super) fn scope(&self, call: &ApiRequest, lane: LimitLane) -> ThrottleScope {
-        // A Status comes from the collection itself, text from the filter in front of all of them.
+        // A Status comes from the collection itself, plain text from the filter in front of all of them.
         let about_it = self.status.is_some() || lane == api::BACKGROUND;
         if call.is_eviction() {
             ThrottleScope::Request
@@ -72,7 +75,7 @@ impl ThrottleResponse {
         }
     }
 
-    /// The server's words.
+    /// The server's message.
     pub(super) fn message(&self) -> String {
         let text = match &self.status {
             Some(status) => status.message.clone(),
@@ -82,7 +85,7 @@ impl ThrottleResponse {
     }
 }
 
-/// How long to leave a collection alone.
+/// How long not to call a collection.
 pub(super) fn retry_delay(hints: &HeaderMap) -> Duration {
     let text = hints.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let seconds = text.and_then(|text| text.trim().parse().ok()).unwrap_or(1);

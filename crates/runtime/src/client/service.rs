@@ -1,7 +1,7 @@
-//! The gate itself: one request, from its turn to the end of its answer.
+//! The gate itself: one request, from its wait to the end of its response.
 //!
 //! All waiting is inside the response future, in the caller's task. Readiness is never withheld:
-//! kube's buffer asks for it on behalf of everybody, and one waiter would stop them all.
+//! kube's buffer polls it for all callers, and one waiter would block them all.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,12 +22,12 @@ use super::body::DeadlineBody;
 use super::call::ApiRequest;
 use super::once::SingleUseBody;
 use super::refusal::{self, ThrottleResponse, ThrottleScope};
-use crate::ratelimit::{Permit, api};
-use crate::error::{Error, ErrorClass};
 use crate::call_context::CallContext;
+use crate::error::{Error, ErrorClass};
+use crate::ratelimit::{Permit, api};
 use crate::telemetry::{CollectionThrottled, DeadlineExceeded, RequestDone};
 
-/// No request is worth more, whatever is configured.
+/// The absolute limit of a request, regardless of configuration.
 const MAX_DEADLINE: Duration = Duration::from_secs(3600);
 
 type Answer = Result<Response<DeadlineBody>, BoxError>;
@@ -40,7 +40,7 @@ struct Inner {
     client: Client,
     once: SingleUseBody,
     limits: ClientLimits,
-    /// Collections that asked to be left alone, each until a moment.
+    /// Collections that must not be called, each until a time.
     closed: Mutex<BTreeMap<String, Instant>>,
 }
 
@@ -73,7 +73,7 @@ impl Service<Request<Body>> for LimitedClient {
 impl Inner {
     async fn handle(self: Arc<Self>, request: Request<Body>) -> Answer {
         let call = ApiRequest::from_request(&request);
-        // Asked here and not in `call`, which runs in the task of kube's buffer.
+        // Read here and not in `call`, which runs in the task of kube's buffer.
         let scope = CallContext::current();
         let usual = if call.is_watch() {
             api::BACKGROUND
@@ -95,7 +95,7 @@ impl Inner {
             if Instant::now() >= deadline {
                 return Err(self.deadline_error(&call, "turn"));
             }
-            // Sealed first: between its turn and the wire, nothing may come.
+            // Sealed first: nothing may delay the request after its wait.
             let request = self.once.seal(request).await?;
             let permit = self.limits.budget.acquire(lane, deadline).await?;
             self.send(call, request, permit, deadline).await
@@ -107,7 +107,7 @@ impl Inner {
 
     fn deadline(&self, scope: Option<CallContext>) -> Instant {
         let longest = match scope {
-            // A page of a list may take longer than most calls, and the watch knows how long.
+            // A page of a list may take longer than most calls, and the watch has its own limit.
             Some(scope) if scope.lane == api::BACKGROUND => MAX_DEADLINE,
             _ => self.limits.request_deadline.min(MAX_DEADLINE),
         };
@@ -115,7 +115,7 @@ impl Inner {
         scope.map_or(own, |scope| scope.deadline.min(own))
     }
 
-    /// Refuses what its collection asked to be spared.
+    /// Fails if the collection must not be called yet.
     fn check_collection(&self, call: &ApiRequest) -> Result<(), Error> {
         if !call.is_watch() && !call.is_list() {
             return Ok(());
@@ -124,7 +124,7 @@ impl Inner {
         let now = Instant::now();
         closed.retain(|_, until| *until > now);
         match closed.get(&call.collection) {
-            Some(until) => Err(Error::throttled(format!("{call}: asked to wait"), *until)),
+            Some(until) => Err(Error::throttled(format!("{call}: rate limited"), *until)),
             None => Ok(()),
         }
     }
@@ -152,7 +152,9 @@ impl Inner {
         };
         let response = head.map_err(unwrap_error)?;
         if response.status() == StatusCode::TOO_MANY_REQUESTS {
-            return self.handle_throttle(&call, response, permit, deadline).await;
+            return self
+                .handle_throttle(&call, response, permit, deadline)
+                .await;
         }
         permit.record_answer(response.status().as_u16(), response.headers());
         if call.is_streaming || response.status() == StatusCode::SWITCHING_PROTOCOLS {
@@ -174,7 +176,7 @@ impl Inner {
         let (head, body) = response.into_parts();
         let heard = call.is_rate_limit_only() && head.headers.contains_key(RETRY_AFTER);
         if heard {
-            // Its body may take as long as it likes: nobody else is to call meanwhile.
+            // Reading its body may take long: other calls must be held back at once.
             permit.record_answer(429, &head.headers);
         }
         let read = timeout_at(deadline, ThrottleResponse::read(body)).await;
@@ -183,7 +185,10 @@ impl Inner {
         match refusal.scope(call, lane) {
             ThrottleScope::Request => {
                 let body = Body::from(refusal.body.to_vec());
-                Ok(Response::from_parts(head, DeadlineBody::without_deadline(body)))
+                Ok(Response::from_parts(
+                    head,
+                    DeadlineBody::without_deadline(body),
+                ))
             }
             ThrottleScope::Collection => {
                 let until = self.close_collection(call, &hints);
@@ -204,7 +209,7 @@ impl Inner {
         }
     }
 
-    /// No reader of this collection for as long as it asked.
+    /// Rejects reads of this collection for as long as the server requested.
     fn close_collection(&self, call: &ApiRequest, hints: &HeaderMap) -> Instant {
         let until = Instant::now() + refusal::retry_delay(hints);
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -213,9 +218,14 @@ impl Inner {
         *held
     }
 
-    fn throttled_error(&self, call: &ApiRequest, message: &str, until: Option<Instant>) -> BoxError {
+    fn throttled_error(
+        &self,
+        call: &ApiRequest,
+        message: &str,
+        until: Option<Instant>,
+    ) -> BoxError {
         let what = format!(
-            "{call}: {} asks to wait: {message}",
+            "{call}: rate limited by {}: {message}",
             self.limits.budget.name()
         );
         Error::throttled(what, until.unwrap_or_else(Instant::now)).into()
@@ -229,7 +239,7 @@ impl Inner {
             part,
         });
         let name = self.limits.budget.name();
-        let what = format!("{call}: no answer of {name} in time ({part})");
+        let what = format!("{call}: {name} did not respond before the deadline ({part})");
         Error::new(ErrorClass::Unavailable, what).into()
     }
 }

@@ -15,8 +15,8 @@ use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 use super::super::{REQUEST_DEADLINE, limit_client};
 use super::*;
-use crate::ratelimit::{LimitConfig, RateLimiter};
 use crate::clock::Clock;
+use crate::ratelimit::{LimitConfig, RateLimiter};
 use crate::telemetry::Telemetry;
 
 type Full429 = Response<http_body_util::combinators::UnsyncBoxBody<bytes::Bytes, BoxError>>;
@@ -111,7 +111,7 @@ async fn refusal_keeps_its_class_and_retry_time_through_kube() {
     let error = Error::from(server.maps().get("a").await.unwrap_err());
     assert_eq!(error.class(), ErrorClass::Throttled);
     assert_eq!(error.until(), Some(begin + Duration::from_secs(7)));
-    assert_eq!(server.requests(), 1, "nothing below the gate tries again");
+    assert_eq!(server.requests(), 1, "no layer below the gate retries");
     let again = Error::from(server.maps().get("b").await.unwrap_err());
     assert_eq!(
         (again.class(), server.requests()),
@@ -268,9 +268,13 @@ async fn kind_that_is_not_ready_delays_only_its_readers() {
     assert_eq!(
         (second.class(), server.requests()),
         (ErrorClass::Throttled, 1),
-        "not asked again"
+        "the server is not called again"
     );
-    server.maps().get("a").await.expect("others go on");
+    server
+        .maps()
+        .get("a")
+        .await
+        .expect("other collections are not affected");
     assert_eq!(begin.elapsed(), Duration::ZERO);
 }
 

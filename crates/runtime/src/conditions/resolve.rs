@@ -1,25 +1,25 @@
-//! From how a pass ended to the conditions the runtime itself answers for.
+//! Derives the conditions that the runtime itself sets from how a pass ended.
 //!
-//! `LaneReadiness` is the reconcile's to prove: a failure to look never makes it False.
+//! Only the reconcile sets `Ready` to False on observed facts: a failure to observe never does.
 
-use crate::error::{Error, ErrorClass};
 use crate::action::Action;
+use crate::error::{Error, ErrorClass};
 
 use super::{Condition, ConditionChanges, ConditionStatus, READY, RECONCILING, STALLED};
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug)]
 pub enum PassOutcome<'a> {
-    /// With a verdict.
+    /// With an action.
     Action(&'a Action),
-    /// With pushback.
+    /// With an error.
     Failed(&'a Error),
-    /// With a defect, once too often: it will not be run again until its spec changes.
+    /// With one failure too many: it will not run again until its spec changes.
     Quarantined(&'a Error),
 }
 
 impl PassOutcome<'_> {
-    /// Whether the pass has taken the whole spec into account.
+    /// Whether the pass has processed the whole spec.
     pub(crate) fn has_observed_spec(self) -> bool {
         match self {
             Self::Action(_) | Self::Quarantined(_) => true,
@@ -30,9 +30,9 @@ impl PassOutcome<'_> {
     }
 }
 
-/// What a pass leaves in the conditions: what the reconcile `said`, and what its end adds to that,
-/// given what `LaneReadiness` was before. `None` after a conflict, which says nothing about the object and
-/// must leave no trace in it.
+/// The changes of conditions after a pass: those that the reconcile `said`, and those that follow from its
+/// outcome and from the previous status of `Ready`. `None` after a conflict, which is unrelated to the
+/// state of the object and must not change its status.
 #[must_use]
 pub fn resolve_conditions(
     said: &ConditionChanges,
@@ -40,7 +40,7 @@ pub fn resolve_conditions(
     was: Option<ConditionStatus>,
 ) -> Option<ConditionChanges> {
     let mut wishes = said.clone();
-    // A reconcile knows better than a verdict what it still waits for.
+    // The reconcile's own Reconciling condition is more specific and is kept.
     if said.get(RECONCILING).is_none() {
         wishes.remove(RECONCILING);
     }
@@ -50,10 +50,9 @@ pub fn resolve_conditions(
         PassOutcome::Failed(error) if error.class() == ErrorClass::Conflict => return None,
         PassOutcome::Failed(error) => apply_error(&mut wishes, error),
         PassOutcome::Quarantined(error) => {
-            let message = format!(
-                "its reconcile keeps failing and is stopped until the spec changes: {error}"
-            );
-            // Nobody looks any more, so what was proven once is not known now.
+            let message =
+                format!("reconcile keeps failing; stopped until the spec changes: {error}");
+            // The object is not checked any more, so an earlier Ready=True may not hold now.
             if wishes
                 .get(READY)
                 .is_none_or(|it| it.status == ConditionStatus::True)
@@ -63,7 +62,7 @@ pub fn resolve_conditions(
             wishes.set(Condition::new_true(STALLED, "Quarantined", message));
         }
     }
-    // Every object says something of its readiness, from its first pass on.
+    // Every object has a Ready condition from its first pass on.
     if was.is_none() && wishes.get(READY).is_none() {
         wishes.set(initial_ready());
     }
@@ -71,7 +70,7 @@ pub fn resolve_conditions(
 }
 
 fn initial_ready() -> Condition {
-    let message = "not proven yet; it is looked at again";
+    let message = "not verified yet; will check again";
     Condition::new_unknown(READY, "Progressing", message)
 }
 
@@ -82,10 +81,10 @@ fn apply_action(wishes: &mut ConditionChanges, verdict: &Action, was: Option<Con
             wishes.set(Condition::new_true(
                 READY,
                 "Settled",
-                "everything is as the spec asks",
+                "the object matches its spec",
             ));
         }
-        // Something is still to come, so it is not ready by that alone; a proof given stays.
+        // More work follows, so the object is not ready because of this outcome; an earlier True stays.
         Action::RequeueAfter(_) if silent && was != Some(ConditionStatus::True) => {
             wishes.set(initial_ready())
         }
@@ -99,18 +98,18 @@ fn apply_action(wishes: &mut ConditionChanges, verdict: &Action, was: Option<Con
 
 fn apply_error(wishes: &mut ConditionChanges, error: &Error) {
     let class = error.class();
-    // An error's own text may name a port, an attempt or a time: it would change with each try. The
-    // server's reasons for a refusal do not, and only they say what is to be done.
+    // An error's own text may contain a port, an attempt or a time and would change with each attempt. The
+    // server's reasons for a refusal do not change, and they state what to do.
     let refused = error.to_string();
     let waiting = match class {
         ErrorClass::Invalid | ErrorClass::Exists => {
             return apply_stalled(wishes, class.as_str(), &error.to_string());
         }
-        ErrorClass::Throttled => "an API it calls allows no more calls for now; it is tried again",
-        ErrorClass::Unavailable => "something it calls does not answer; it is tried again",
+        ErrorClass::Throttled => "rate limited by an upstream API; will retry",
+        ErrorClass::Unavailable => "a service it calls does not respond; will retry",
         ErrorClass::Forbidden => &refused,
-        ErrorClass::Missing => "something it reads is not there; it is tried again",
-        ErrorClass::Fault | ErrorClass::Conflict => "the last pass failed; it is tried again",
+        ErrorClass::Missing => "an object it reads does not exist; will retry",
+        ErrorClass::Fault | ErrorClass::Conflict => "the last reconcile failed; will retry",
     };
     wishes.set(Condition::new_true(RECONCILING, class.as_str(), waiting));
 }

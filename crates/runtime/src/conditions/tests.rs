@@ -1,4 +1,4 @@
-//! What conditions become, pass by pass.
+//! Conditions after sequences of passes.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::error::{Error, ErrorClass};
 use crate::action::Action;
+use crate::error::{Error, ErrorClass};
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_767_225_600 + second).expect("a time")
@@ -26,7 +26,11 @@ fn find<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
 }
 
 /// The conditions after a pass that ended with `outcome`.
-fn resolve_and_merge(existing: &[Value], said: &ConditionChanges, outcome: PassOutcome<'_>) -> Vec<Value> {
+fn resolve_and_merge(
+    existing: &[Value],
+    said: &ConditionChanges,
+    outcome: PassOutcome<'_>,
+) -> Vec<Value> {
     let was = find(existing, READY).and_then(|it| ConditionStatus::parse(it["status"].as_str()?));
     match resolve_conditions(said, outcome, was) {
         Some(wishes) => merge_conditions(existing, &wishes, Some(2), at(60)),
@@ -218,7 +222,7 @@ fn a_quarantine_stalls_and_a_later_success_clears_it() {
 
 #[test]
 fn blocked_is_not_ready_with_its_reason() {
-    let blocked = Action::blocked("NoSecret", "Secret team/key is not there");
+    let blocked = Action::blocked("NoSecret", "Secret team/key does not exist");
     let now = resolve_and_merge(
         &ready(),
         &ConditionChanges::default(),
@@ -266,8 +270,8 @@ fn any_outcome() -> impl Strategy<Value = (Option<Action>, ErrorClass, bool)> {
 }
 
 proptest! {
-    /// The same end twice in a row writes nothing the second time, whatever came before, and the
-    /// runtime's own two conditions are there only while they hold.
+    /// The same outcome twice in a row writes nothing the second time, after any history, and the
+    /// runtime's own two conditions are present only while they hold.
     #[test]
     fn the_same_end_twice_changes_nothing(history in proptest::collection::vec(any_outcome(), 1..6)) {
         let mut conditions = Vec::new();

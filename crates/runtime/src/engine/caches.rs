@@ -1,6 +1,6 @@
-//! The caches of one controller, by the type they hold and by the kinds it writes.
+//! The caches of one controller, by type and by the kinds it writes.
 //!
-//! A conflict names a kind and a key, not a type: what is needed to wait it out is kept by name.
+//! A conflict names a kind and a key, not a type, so caches of written kinds are also found by name.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ use crate::error::Result;
 use crate::key::{ObjectKey, ObjectRef};
 use crate::view::View;
 
-/// A cache of a kind that is written, with its type erased.
+/// A cache of a written kind, with its type erased.
 trait WrittenCache: Send + Sync {
-    /// The object as far as it is known.
+    /// The newest known state of the object.
     fn newest(&self, key: &ObjectKey) -> Option<Value>;
     /// Reads the object from the server.
     fn refresh(&self, client: kube::Client, key: ObjectKey) -> BoxFuture<'static, Result<()>>;
@@ -34,13 +34,13 @@ pub(crate) struct ControllerCaches {
 }
 
 impl ControllerCaches {
-    /// An input. Where the same kind is also written, the cache of what is written stays.
+    /// Adds an input. If the same kind is also written, that cache is kept.
     pub(crate) fn insert<T: View>(&mut self, cache: Cache<T>) {
         let entry = self.by_type.entry(TypeId::of::<T>());
         entry.or_insert_with(|| Arc::new(cache));
     }
 
-    /// A kind that is written, so that a conflict may be met on it.
+    /// Adds a kind that is written, on which conflicts may occur.
     pub(crate) fn insert_written<C: Kind>(&mut self, cache: Cache<C>) {
         let cache = Arc::new(cache);
         self.written.insert(kind_name::<C>(), cache.clone());
@@ -51,12 +51,12 @@ impl ControllerCaches {
         self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// An object of a kind that is written, as far as it is known.
+    /// The newest known state of an object of a written kind.
     pub(crate) fn newest(&self, object: &ObjectRef) -> Option<Value> {
         self.written.get(&*object.kind)?.newest(&object.key)
     }
 
-    /// Reads an object of a kind that is written from the server into its cache.
+    /// Reads an object of a written kind from the server into its cache.
     pub(crate) async fn refresh(&self, client: &kube::Client, object: &ObjectRef) -> Result<()> {
         match self.written.get(&*object.kind) {
             Some(cache) => cache.refresh(client.clone(), object.key.clone()).await,
@@ -75,7 +75,11 @@ impl<C: Kind> WrittenCache for Cache<C> {
     }
 }
 
-async fn refresh_from_server<C: Kind>(cache: Cache<C>, client: kube::Client, key: ObjectKey) -> Result<()> {
+async fn refresh_from_server<C: Kind>(
+    cache: Cache<C>,
+    client: kube::Client,
+    key: ObjectKey,
+) -> Result<()> {
     let resource = ApiResource::erase::<C>(&());
     let api: Api<DynamicObject> = match &key.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
@@ -93,8 +97,8 @@ async fn refresh_from_server<C: Kind>(cache: Cache<C>, client: kube::Client, key
     Ok(())
 }
 
-/// Whether a 404 is about the object. One that is not says that nobody serves its kind just now, and
-/// nothing about the object.
+/// Whether a 404 is about the object. Otherwise no server serves its kind at the moment, and the object
+/// may still exist.
 fn is_about_object(status: &kube::core::Status, key: &ObjectKey) -> bool {
     let named = status.details.as_ref().map(|details| &*details.name);
     status.code == 404 && named == Some(&*key.name)

@@ -1,25 +1,25 @@
-//! After a conflict: when the key may try again. Pure.
+//! When a key runs again after a conflict. Pure.
 //!
-//! A conflict says that another writer was first, not that anything is broken. The key waits until
-//! its own cache has passed the version that won; then nothing is gained by waiting longer. If the
-//! rival keeps writing, trying at once loses every time, so from the second conflict in a row on the
-//! key waits for a quiet moment as long as a pass takes. A cache that shows nothing is not waited for
-//! long: the key runs all the same, after a read of its own, soon the first time and later each time.
-//! No wait outlives the patience, which is counted so that the *write* lands within it.
+//! A conflict means that another writer was first, not that anything is broken. The key waits until
+//! its own cache has the version that won; waiting longer gains nothing. If the other writer keeps
+//! writing, an immediate retry loses every time. So from the second conflict in a row on, the
+//! key waits for a pause as long as a pass takes. If the cache shows no newer version, the key does not
+//! wait long: it reads the object itself and runs, soon the first time and later each time.
+//! No wait exceeds the limit, which is computed so that the *write* happens within it.
 //!
-//! Nothing here may know a failure backoff: a conflict neither advances nor reads one.
+//! Conflicts and failure backoff are independent: a conflict neither advances nor reads a backoff.
 
 use std::time::Duration;
 
 use crate::key::ObjectRef;
 use crate::version::ResourceVersion;
 
-/// How conflicts are waited out.
+/// How long a key waits after a conflict.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ConflictPolicy {
-    /// After this long the key runs again whether or not its cache has passed the winner.
+    /// Maximum wait, even if the cache does not have the winning version.
     pub limit: Duration,
-    /// Whether the key waits for the version that won. Without, it runs again at once, on the view
+    /// Whether the key waits for the winning version. Otherwise it runs again at once, with the state
     /// that lost.
     pub wait_for_winner: bool,
 }
@@ -33,15 +33,15 @@ impl Default for ConflictPolicy {
     }
 }
 
-/// The shortest quiet moment worth waiting for, and the longest.
+/// The shortest and the longest pause to wait for.
 const QUIET_BOUNDS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
 
 /// One key's open conflict.
 #[derive(Clone, Debug)]
 pub(crate) struct ConflictWait {
-    /// The object both wrote.
+    /// The object that both wrote.
     pub(crate) object: Option<ObjectRef>,
-    /// The version the loser had read.
+    /// The version that the losing write had read.
     read: Option<ResourceVersion>,
     met: Duration,
     took: Duration,
@@ -50,7 +50,7 @@ pub(crate) struct ConflictWait {
 }
 
 impl ConflictWait {
-    /// A conflict met at `now`, at the end of a pass that took `took`; the `streak`-th in a row.
+    /// A conflict at `now`, at the end of a pass that took `took`; the `streak`-th in a row.
     pub(crate) fn new(
         object: Option<ObjectRef>,
         read: Option<ResourceVersion>,
@@ -79,17 +79,17 @@ impl ConflictWait {
         }
     }
 
-    /// Whether the cache has passed the version that lost.
+    /// Whether the cache has a newer version than the one that lost.
     pub(crate) fn has_newer_version(&self) -> bool {
         self.passed.is_some()
     }
 
-    /// When the key runs again, as far as is known now.
+    /// When the key runs again, as far as known.
     pub(crate) fn resume_at(&self, patience: ConflictPolicy) -> Duration {
         if !patience.wait_for_winner {
             return self.met;
         }
-        // Half the limit is for the pass itself at most: a slower pass cannot keep the promise anyway.
+        // At most half of the limit is reserved for the pass: a slower pass cannot meet the limit anyway.
         let margin = (self.took * 3 / 2)
             .min(patience.limit / 2)
             .max(patience.limit / 20);
@@ -101,7 +101,7 @@ impl ConflictWait {
         }
     }
 
-    /// How long the cache is waited for before the object is read instead.
+    /// How long to wait for the cache before the object is read instead.
     fn read_delay(&self, patience: ConflictPolicy) -> Duration {
         patience.limit / 10 * 2u32.saturating_pow(self.streak - 1)
     }

@@ -1,7 +1,7 @@
-//! The open conflicts of a controller, by key, by object and by the time they end. Pure.
+//! The open conflicts of a controller, by key, by object and by end time. Pure.
 //!
-//! Every look costs the logarithm of their number: thousands may be open when a rival goes through all
-//! objects at once.
+//! Lookups cost the logarithm of their number: thousands may be open while another writer updates all
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl ConflictWaits {
         self.by_key.is_empty()
     }
 
-    /// `key` lost.
+    /// `key` lost a conflict.
     pub(crate) fn insert(&mut self, key: ObjectKey, contest: ConflictWait) {
         self.remove(&key);
         if let Some(object) = &contest.object {
@@ -44,7 +44,7 @@ impl ConflictWaits {
         self.by_key.insert(key, contest);
     }
 
-    /// `key` tries again, or is gone.
+    /// `key` runs again, or its object was deleted.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<ConflictWait> {
         let contest = self.by_key.remove(key)?;
         self.by_end
@@ -55,7 +55,7 @@ impl ConflictWaits {
         Some(contest)
     }
 
-    /// A cache shows `object` at `version`. Gives the keys for which that is the first newer one.
+    /// A cache shows `object` at `version`. Returns the keys for which that is the first newer version.
     pub(crate) fn observed_version(
         &mut self,
         object: &ObjectRef,
@@ -88,7 +88,7 @@ impl ConflictWaits {
         self.by_end.first().map(|(end, _)| *end)
     }
 
-    /// Those that have ended by `now`, each told once. They stay until their key runs.
+    /// The keys whose wait has ended by `now`, each returned once. They stay until their key runs.
     pub(crate) fn take_expired(&mut self, now: Duration) -> Vec<ObjectKey> {
         let ended = self.by_end.extract_if(.., |(end, _)| *end <= now);
         ended.map(|(_, key)| key).collect()

@@ -1,6 +1,6 @@
-//! What a controller is: a kind, a reconcile, the inputs it reads and the lens on each.
+//! A controller: a kind, a reconcile, the inputs it reads and a lens on each.
 //!
-//! Declarations only: nothing runs before the engine does.
+//! Only declarations: nothing runs before the engine does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use serde::de::DeserializeOwned;
 use super::options::ControllerOptions;
 use super::poke::Trigger;
 use super::wiring::EventHandlers;
+use crate::action::Action;
 use crate::cache::Cache;
 use crate::context::Context;
 use crate::error::Result;
 use crate::informer::{Informer, InformerSet};
 use crate::key::ObjectKey;
 use crate::predicate::Predicate;
-use crate::action::Action;
 use crate::view::View;
 use crate::watch::Scope;
 
@@ -60,11 +60,11 @@ pub struct Controller<K: Kind> {
     pub(crate) on_deleted: DeleteHook,
 }
 
-/// What is told of objects that are gone.
+/// Called with the key of every deleted object.
 pub(crate) type DeleteHook = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
 
 impl<K: Kind> Controller<K> {
-    /// A controller called `name`, which is also its field manager and its label in metrics.
+    /// A controller called `name`. The name is also its field manager and its label in metrics.
     pub fn new<F, Fut>(name: &'static str, reconcile: F) -> Self
     where
         F: Fn(Arc<K>, Context<K>) -> Fut + Send + Sync + 'static,
@@ -84,27 +84,27 @@ impl<K: Kind> Controller<K> {
         }
     }
 
-    /// What of the reconciled object matters; by default its spec, labels and annotations.
+    /// Which changes of the reconciled object cause a run. Default: its spec, labels and annotations.
     #[must_use]
     pub fn predicate(mut self, lens: Predicate<K>) -> Self {
         self.predicate = lens;
         self
     }
 
-    /// Which objects are reconciled; by default all of the cluster.
+    /// Which objects are reconciled. Default: all in the cluster.
     #[must_use]
     pub fn in_scope(mut self, scope: Scope) -> Self {
         self.scope = scope;
         self
     }
 
-    /// Watches the children this controller writes. A change that `lens` sees runs their owner.
+    /// Watches the children this controller writes. A change that `lens` passes runs their owner.
     #[must_use]
     pub fn owns<C: Kind>(self, lens: Predicate<C>) -> Self {
         self.owns_in(Scope::default(), lens)
     }
 
-    /// The same where not all objects of the kind need to be seen, such as Secrets of one type. The
+    /// Like [`Self::owns`], for a subset of the kind, such as Secrets of one type. The
     /// namespace is the controller's own.
     #[must_use]
     pub fn owns_in<C: Kind>(mut self, scope: Scope, lens: Predicate<C>) -> Self {
@@ -113,7 +113,7 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Watches an input. A change that `lens` sees runs the keys that `map` names for it.
+    /// Watches an input. A change that `lens` passes runs the keys that `map` returns for it.
     #[must_use]
     pub fn watches<T: View>(
         self,
@@ -124,8 +124,8 @@ impl<K: Kind> Controller<K> {
         self.add_input(move |hub| hub.informer(scope), lens, map)
     }
 
-    /// Watches an input that the reconcile can do without: the work begins although its cache may
-    /// not be complete, as [`Cache::freshness`] tells, and its objects run their keys when they come.
+    /// Watches an optional input: reconciles start although its cache may not be complete
+    /// ([`Cache::freshness`] shows that), and its objects run their keys when they arrive.
     #[must_use]
     pub fn watches_optional<T: View>(
         self,
@@ -149,7 +149,7 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Keeps an index of a kind that is watched in `scope`, for [`Cache::by`](crate::Cache::by).
+    /// Adds an index to a kind that is watched in `scope`, for [`Cache::by`](crate::Cache::by).
     #[must_use]
     pub fn index<T: View>(
         mut self,
@@ -165,33 +165,33 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Runs on every replica, whether it leads or not: for what a replica says of itself. Two replicas
-    /// must not write the same fields, since no lease keeps them apart; the status is the leader's, so
-    /// what such a controller says of it is not written.
+    /// Runs on every replica, leading or not: for state that each replica reports about itself. Two replicas
+    /// must not write the same fields, because no lease separates them. The status belongs to the leader, so
+    /// such a controller does not write it.
     #[must_use]
     pub fn without_leader_election(mut self) -> Self {
         self.without_leader_election = true;
         self
     }
 
-    /// Writes no status: for a kind that has none, or whose status is another controller's.
+    /// Writes no status: for a kind without a status, or whose status another controller writes.
     #[must_use]
     pub fn without_status(mut self) -> Self {
         self.without_status = true;
         self
     }
 
-    /// Declares a finalizer that this controller adds with [`Context::finalizer`] and releases with
-    /// [`Context::release`]. An object that is being deleted is reconciled only while it carries one;
-    /// all others are left to the garbage collector. One that is not declared counts as long as
-    /// `managedFields` say that this controller has added it, which a restored backup does not.
+    /// Declares a finalizer that this controller adds with [`Context::finalizer`] and removes with
+    /// [`Context::release`]. An object that is being deleted is reconciled only while it has one;
+    /// all others are left to the garbage collector. An undeclared finalizer counts if
+    /// `managedFields` show that this controller has added it, which is lost in a restored backup.
     #[must_use]
     pub fn finalizer(mut self, name: &'static str) -> Self {
         self.finalizers.push(name);
         self
     }
 
-    /// Lets `poke` run keys for what no watch shows; `source` names it among the reasons of a run.
+    /// Lets `poke` run keys for events outside any watch; `source` names it among the reasons of a run.
     #[must_use]
     pub fn triggered_by(mut self, poke: &Trigger, source: &'static str) -> Self {
         let poke = poke.clone();
@@ -200,36 +200,36 @@ impl<K: Kind> Controller<K> {
         self
     }
 
-    /// Told of every object that is gone, so that what is remembered of it can be let go. No pass runs
-    /// for it: what must be done before an object goes needs a finalizer. Must not block.
+    /// Called after an object is deleted. Drop per-object state here. No reconcile runs for a deleted
+    /// object: cleanup before a deletion needs a finalizer. Must not block.
     #[must_use]
     pub fn on_deleted(mut self, farewell: impl Fn(&ObjectKey) + Send + Sync + 'static) -> Self {
         self.on_deleted = Arc::new(farewell);
         self
     }
 
-    /// How many keys run at once.
+    /// The number of concurrent runs.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = workers.max(1);
         self
     }
 
-    /// How long one run may take.
+    /// The time limit of one run.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.options.deadline = deadline;
         self
     }
 
-    /// Looks at every object this often although nothing changed.
+    /// How often every object is reconciled when nothing changed.
     #[must_use]
     pub fn resync(mut self, every: Duration) -> Self {
         self.options.resync = Some(every);
         self
     }
 
-    /// Everything else that can be set.
+    /// Sets any other option.
     #[must_use]
     pub fn configure(mut self, set: impl FnOnce(&mut ControllerOptions)) -> Self {
         set(&mut self.options);

@@ -1,6 +1,6 @@
-//! The desk of one controller: its queue, the past of its keys and their open conflicts.
+//! The work queue of one controller: its queue, the retry state of its keys and their open conflicts.
 //!
-//! Events are laid on it by watch tasks, work is taken from it by the pump. Every critical section is
+//! Watch tasks add events, workers take keys. Every critical section is
 //! short and synchronous; no lock is held across an await.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -23,7 +23,7 @@ use crate::queue::{Dispatch, FairQueue, Lane, NextRun, RunReason, RunTicket, Wai
 use crate::telemetry::{Enqueued, KeyQuarantined, QuarantineEnded, Telemetry};
 use crate::version::ResourceVersion;
 
-/// Queue, histories and contests of one controller.
+/// Queue, retry states and conflicts of one controller.
 pub(crate) struct WorkQueue {
     pub(crate) options: ControllerOptions,
     log: QueueLog,
@@ -32,7 +32,7 @@ pub(crate) struct WorkQueue {
     wake: Notify,
 }
 
-/// Where a desk writes down what happens, and under which names.
+/// The journal and metrics of a queue, and its names in them.
 pub(crate) struct QueueLog {
     pub(crate) kind: Arc<str>,
     pub(crate) controller: Arc<str>,
@@ -49,23 +49,23 @@ struct State {
     triggers: VecDeque<TriggerRecord>,
 }
 
-/// A run in progress, for people.
+/// A run in progress, for inspection.
 struct Run {
     lane: Lane,
     reasons: Vec<RunReason>,
     began: Instant,
     wall: Timestamp,
-    /// The object went away meanwhile: how the run ends is of no consequence.
+    /// The object was deleted in the meantime: the outcome of the run is ignored.
     object_deleted: bool,
 }
 
-/// How many triggers are remembered for people.
+/// How many triggers are kept for inspection.
 const MAX_TRIGGERS: usize = 32;
 
 /// A key that may run now.
 pub(crate) struct WorkItem {
     pub(crate) dispatch: Dispatch<ObjectKey>,
-    /// The object whose cached view has lost a conflict and has not changed since.
+    /// The object whose cached state has lost a conflict and has not changed since.
     pub(crate) stale: Option<ObjectRef>,
 }
 
@@ -88,14 +88,14 @@ impl WorkQueue {
         }
     }
 
-    /// Somebody edited the object of `key`: what was wrong with it may be right now, so it runs however
-    /// often it has failed before.
+    /// The object of `key` was edited. The edit may have fixed it, so it runs regardless of earlier
+    /// failures.
     pub(crate) fn push_edit(&self, key: &ObjectKey, reason: RunReason) {
         self.lock().queue.reset_event_allowance(key);
         self.push(key, Lane::Edit, reason);
     }
 
-    /// Something changed that `key` reads.
+    /// An input of `key` changed.
     pub(crate) fn push(&self, key: &ObjectKey, lane: Lane, reason: RunReason) {
         let (now, wall) = (self.now(), self.log.clock.now());
         let mut state = self.lock();
@@ -117,7 +117,7 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// The object is gone: nothing of its key is kept.
+    /// The object was deleted: drops all state of its key.
     pub(crate) fn remove(&self, key: &ObjectKey) {
         {
             let now = self.now();
@@ -132,20 +132,27 @@ impl WorkQueue {
         self.wake.notify_one();
     }
 
-    /// Whether any key waits after a conflict; asked for every event, so it must be cheap.
+    /// Whether any key waits after a conflict. Called for every event, so it must be cheap.
     pub(crate) fn has_conflicts(&self) -> bool {
         !self.lock().conflict_waits.is_empty()
     }
 
-    /// A cache shows `object` at `version`: ends the waits of those that lost on it. Returns them.
-    pub(crate) fn observed_version(&self, object: &ObjectRef, version: &ResourceVersion) -> Vec<ObjectKey> {
+    /// A cache shows `object` at `version`: ends the waits of keys that lost on it, and returns them.
+    pub(crate) fn observed_version(
+        &self,
+        object: &ObjectRef,
+        version: &ResourceVersion,
+    ) -> Vec<ObjectKey> {
         let now = self.now();
-        let settled = self.lock().conflict_waits.observed_version(object, version, now);
+        let settled = self
+            .lock()
+            .conflict_waits
+            .observed_version(object, version, now);
         self.wake.notify_one();
         settled
     }
 
-    /// The next key that may run now.
+    /// The next key that can run now.
     pub(crate) fn pop_key(&self) -> Option<WorkItem> {
         let now = self.now();
         let mut state = self.lock();
@@ -199,15 +206,12 @@ impl WorkQueue {
                 key,
                 faults,
             }),
-            (true, false) => self
-                .log
-                .telemetry
-                .emit(QuarantineEnded { controller, key }),
+            (true, false) => self.log.telemetry.emit(QuarantineEnded { controller, key }),
             _ => {}
         }
     }
 
-    /// A run died of a panic that nobody caught: the key is looked at again later.
+    /// A run ended with an uncaught panic: the key runs again later.
     pub(crate) fn fail_panicked(&self, ticket: RunTicket, key: &ObjectKey) {
         let now = self.now();
         let mut state = self.lock();
@@ -225,17 +229,18 @@ impl WorkQueue {
         let history = state.retry_states.remove(key);
         if history.is_some_and(|history| history.is_quarantined(now)) {
             let controller = &*self.log.controller;
-            self.log
-                .telemetry
-                .emit(QuarantineEnded { controller, key });
+            self.log.telemetry.emit(QuarantineEnded { controller, key });
         }
     }
 
-    /// Waits until there may be something to take.
+    /// Waits until there may be a key to take.
     pub(crate) async fn wait_for_work(&self) {
         let due = {
             let state = self.lock();
-            let moments = [state.conflict_waits.next_end(), state.queue.next_due(self.now())];
+            let moments = [
+                state.conflict_waits.next_end(),
+                state.queue.next_due(self.now()),
+            ];
             moments.into_iter().flatten().min()
         };
         match due {
@@ -254,22 +259,25 @@ impl WorkQueue {
         self.started.elapsed()
     }
 
-    /// Whether a fault now would be one too many for `key`.
+    /// Whether one more failure quarantines `key`.
     pub(crate) fn should_quarantine(&self, key: &ObjectKey, class: ErrorClass) -> bool {
         let mut state = self.lock();
         let history = state.retry_state(key, &self.options);
         history.should_quarantine(class, &self.options)
     }
 
-    /// How often in a row `key` has ended with an error of `class`.
+    /// How many times in a row `key` has failed with `class`.
     pub(crate) fn consecutive_failures(&self, key: &ObjectKey, class: ErrorClass) -> u32 {
         let state = self.lock();
         let history = state.retry_states.get(key);
         history.map_or(0, |history| history.consecutive_failures(class))
     }
 
-    /// A look at the queue, for metrics and the state page.
-    pub(crate) fn with_queue<T>(&self, look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T) -> T {
+    /// Reads the queue, for metrics and the state page.
+    pub(crate) fn with_queue<T>(
+        &self,
+        look: impl FnOnce(&FairQueue<ObjectKey>, Duration) -> T,
+    ) -> T {
         let now = self.now();
         look(&self.lock().queue, now)
     }
@@ -299,7 +307,7 @@ impl WorkQueue {
         inside.map(|(key, _)| key.to_string()).collect()
     }
 
-    /// What came in last, newest first.
+    /// The last triggers, newest first.
     pub(crate) fn triggers(&self) -> Vec<TriggerRecord> {
         self.lock().triggers.iter().cloned().collect()
     }

@@ -1,6 +1,6 @@
-//! What a key's past runs mean for its next one. Pure: outcomes in, the next obligation out.
+//! The retry state of a key: outcomes of past runs in, time of the next run out. Pure.
 //!
-//! Dropped with the key. Conflicts have a streak of their own and never touch the backoff.
+//! Dropped with the key. Conflicts are counted separately and never affect the backoff.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -9,24 +9,24 @@ use std::time::Duration;
 
 use super::contest::ConflictWait;
 use super::options::ControllerOptions;
+use crate::action::Action;
 use crate::backoff::{Backoff, BackoffPolicies};
 use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, NextRun, RunCause, RunReason, WaitPolicy};
-use crate::action::Action;
 
 /// How a run ended.
 #[derive(Debug)]
 pub(crate) enum RunResult {
-    /// There is no such object any more, or it goes without us.
+    /// The object does not exist any more, or its deletion needs nothing from this controller.
     Gone,
-    /// The reconcile returned a verdict and what it wanted written was written.
+    /// The reconcile returned an action and its status was written.
     Ended(Action),
-    /// The reconcile or a write met pushback.
+    /// The reconcile or a write failed.
     Failed(Error),
 }
 
-/// What else is known of the run.
+/// Other facts of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunStats {
     /// Whether an event or a timer started it.
@@ -35,7 +35,7 @@ pub(crate) struct RunStats {
     pub(crate) took: Duration,
     /// Whether one of its writes was accepted.
     pub(crate) has_written: bool,
-    /// How long until the budget that refused a call opens again.
+    /// How long until the rate limiter that rejected a call opens again.
     pub(crate) closed_for: Option<Duration>,
     /// When it ended, since the engine's start.
     pub(crate) now: Duration,
@@ -44,13 +44,13 @@ pub(crate) struct RunStats {
 /// What follows from a run.
 #[derive(Debug)]
 pub(crate) struct RetryDecision {
-    /// For the queue.
+    /// The next run.
     pub(crate) next: NextRun,
-    /// The conflict to be waited out, if there was one.
+    /// The conflict to wait for, if there was one.
     pub(crate) conflict_wait: Option<ConflictWait>,
 }
 
-/// A key's past.
+/// The retry state of a key.
 #[derive(Debug)]
 pub(crate) struct RetryState {
     backoff: Backoff,
@@ -62,8 +62,8 @@ pub(crate) struct RetryState {
 }
 
 impl RetryState {
-    /// A key that has not run yet. Jitter and phase follow from its name, so that they are the same
-    /// after a restart and differ between keys.
+    /// The state of a key that has not run yet. Jitter and phase are derived from its name, so that they are
+    /// the same after a restart and differ between keys.
     pub(crate) fn new(key: &ObjectKey, curves: Arc<BackoffPolicies>) -> Self {
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
@@ -77,7 +77,7 @@ impl RetryState {
         }
     }
 
-    /// How often in a row the key has ended with an error of `class`.
+    /// How many times in a row the key has failed with `class`.
     pub(crate) fn consecutive_failures(&self, class: ErrorClass) -> u32 {
         match class {
             ErrorClass::Conflict => self.conflicts,
@@ -86,7 +86,7 @@ impl RetryState {
         }
     }
 
-    /// Whether nothing is held against the key, so that its past need not be kept.
+    /// Whether the key has no failures, so that its state can be dropped.
     pub(crate) fn is_clear(&self) -> bool {
         self.conflicts == 0 && self.faults == 0 && self.backoff.is_clear()
     }
@@ -96,12 +96,12 @@ impl RetryState {
         now < self.quarantined_until
     }
 
-    /// Whether the fault that is being handled is one too many.
+    /// Whether the current failure is one too many.
     pub(crate) fn should_quarantine(&self, class: ErrorClass, options: &ControllerOptions) -> bool {
         class == ErrorClass::Fault && self.faults + 1 >= options.quarantine_after
     }
 
-    /// Takes a run into account and says what follows.
+    /// Records a run and returns what follows.
     pub(crate) fn after_run(
         &mut self,
         outcome: &RunResult,
@@ -111,7 +111,7 @@ impl RetryState {
         let conflict =
             matches!(outcome, RunResult::Failed(error) if error.class() == ErrorClass::Conflict);
         if facts.has_written {
-            // A pass that writes one object and loses on another is still losing.
+            // A pass that writes one object and loses on another has still lost.
             self.conflicts = if conflict { self.conflicts } else { 0 };
             self.backoff.record_success(ErrorClass::Invalid);
             self.backoff.record_success(ErrorClass::Exists);
@@ -151,7 +151,7 @@ impl RetryState {
         }
     }
 
-    /// The next moment of this key's own phase, so that periodic work is spread and stays spread.
+    /// The next time in this key's own phase, so that periodic work is spread and stays spread.
     fn next_resync(&self, now: Duration, every: Duration) -> Duration {
         let every = every.as_nanos().max(1);
         let phase = u128::from(self.phase) % every;
@@ -206,7 +206,7 @@ impl RetryState {
         }
     }
 
-    /// The end of the quarantine; an event that runs the key inside it does not prolong it.
+    /// The end of the quarantine. An event that runs the key before it does not extend it.
     fn quarantine_end(&mut self, facts: RunStats, options: &ControllerOptions) -> Duration {
         let inside = facts.cause == RunCause::Event && facts.now < self.quarantined_until;
         if self.faults >= options.quarantine_after && !inside {

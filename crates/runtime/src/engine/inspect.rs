@@ -1,4 +1,4 @@
-//! What the engine says of itself on its admin address. Looks, never touches.
+//! The state that an engine publishes on its admin address. Read-only.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use super::run::Reconciler;
 use crate::admin::{
     self, DebugState, EngineInspector, KindCounters, Readiness, TaskState, WatchHealth,
 };
-use crate::ratelimit::{LimiterRegistry, RateLimiter};
 use crate::informer::InformerSet;
 use crate::journal::Journal;
 use crate::leadership::LeaderElector;
 use crate::queue::Lane;
+use crate::ratelimit::{LimiterRegistry, RateLimiter};
 use crate::tasks::Tasks;
 use crate::telemetry::{EventResult, QueueLevels, Telemetry, WriteResult};
 use crate::writer;
 
-/// A controller that can say what it is doing.
+/// A controller whose state can be inspected.
 pub(crate) trait InspectController: Send + Sync {
-    /// What it is doing, for people.
+    /// Its current state, for people.
     fn inspect(&self, open: bool) -> admin::ControllerState;
 
-    /// Moves the metrics that grow while nothing occurs.
+    /// Updates metrics that grow without any event.
     fn update_metrics(&self);
 }
 
-/// Everything of a process that can be looked at.
+/// The parts of an engine that can be inspected.
 pub(crate) struct EngineProcess {
     pub(crate) started: Instant,
     pub(crate) informers: InformerSet,
@@ -62,7 +62,9 @@ impl EngineInspector for EngineProcess {
                 .iter()
                 .map(|one| WatchHealth::from_informer(one, one.required))
                 .collect(),
-            budgets: std::iter::once(self.api_limiter.snapshot()).chain(others).collect(),
+            budgets: std::iter::once(self.api_limiter.snapshot())
+                .chain(others)
+                .collect(),
             leases: self.lease.iter().map(LeaderElector::status).collect(),
             tasks: dead
                 .map(|line| TaskState {

@@ -1,7 +1,7 @@
-//! The engine: watches first, then the lease, then the work; and the other way round at the end.
+//! The engine: starts watches first, then the lease, then the work; stops in reverse order.
 //!
-//! It owns every task it starts. A watch that is not ready in time is named, with its reason, instead
-//! of a controller that runs on half a view.
+//! It owns every task it starts. If a watch is not ready in time, the engine fails with its name and
+//! the reason, instead of running controllers on incomplete caches.
 
 mod caches;
 mod contest;
@@ -35,14 +35,14 @@ pub use self::options::ControllerOptions;
 use self::parts::EngineParts;
 pub use self::poke::Trigger;
 use crate::admin::{AdminRegistry, Readiness};
-use crate::ratelimit;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::leadership;
+use crate::ratelimit;
 use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{MetricsSource, Telemetry};
 
-/// A controller that is wired up and waits for its pump to be started.
+/// A controller that is connected to its watches and not started yet.
 pub(crate) struct InstalledController {
     pub(crate) name: &'static str,
     pub(crate) without_leader_election: bool,
@@ -52,7 +52,7 @@ pub(crate) struct InstalledController {
     pub(crate) run_workers: Box<dyn FnOnce(WorkerParams) -> BoxFuture<'static, ()> + Send + Sync>,
 }
 
-/// Under which a pump works.
+/// The conditions under which a controller works.
 pub(crate) struct WorkerParams {
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) stop: CancellationToken,
@@ -62,36 +62,36 @@ pub(crate) struct WorkerParams {
 
 type Install = Box<dyn FnOnce(&EngineParts) -> InstalledController + Send>;
 
-/// What can be set about an engine.
+/// The settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineSettings {
-    /// Leader election; without it this process acts alone.
+    /// Leader election. Without it, this process acts alone.
     pub lease: Option<leadership::LeaseConfig>,
     /// Where `/metrics`, `/livez`, `/readyz` and `/debug/state.json` are served.
     pub admin: Option<SocketAddr>,
-    /// Where this engine is shown. Engines of one process share it, and one address serves them all.
+    /// The registry for inspection. Engines of one process share it, and one address serves them all.
     pub admin_registry: AdminRegistry,
-    /// The API server's budgets, where engines of one process share them.
+    /// The rate limits of the API server, if engines of one process share them.
     pub api_limits: Option<ratelimit::ApiServerLimits>,
-    /// What may be spent on the API server.
+    /// The rate limit for the API server.
     pub api_limit_config: ratelimit::LimitConfig,
-    /// Budgets of other APIs, to be shown with the rest of the state.
+    /// Rate limits of other APIs, shown with the rest of the state.
     pub limiters: ratelimit::LimiterRegistry,
-    /// Whether the program wants traffic, for `/readyz`.
+    /// Whether the program is ready for traffic, for `/readyz`.
     pub readiness: Readiness,
-    /// Metrics of the program, to be served with those of the runtime.
+    /// Metrics of the program, served with those of the runtime.
     pub metrics: Vec<MetricsSource>,
     /// How long one request may take.
     pub request_deadline: Duration,
-    /// How long the first lists may take before the engine gives up and says which is missing.
+    /// How long the first lists may take before the engine gives up with an error that names the missing one.
     pub sync_deadline: Duration,
-    /// How long what is in flight may take at the end.
+    /// How long work in progress may take at shutdown.
     pub drain: Duration,
-    /// Where everything is counted: given from outside, a program can show it elsewhere too.
+    /// The metrics. Set it to show them elsewhere too.
     pub telemetry: Telemetry,
-    /// Wall time for what people read.
+    /// Wall time for values that people read.
     pub clock: Clock,
-    /// Where tasks run; the current runtime unless set.
+    /// Where tasks run. Default: the current runtime.
     pub tasks: Option<Tasks>,
 }
 
@@ -117,14 +117,14 @@ impl Default for EngineSettings {
 }
 
 impl EngineSettings {
-    /// What this replica is called.
+    /// The name of this replica.
     fn instance(&self, name: &str) -> String {
         let lease = self.lease.as_ref();
         lease.map_or_else(|| name.to_owned(), |lease| lease.identity.clone())
     }
 }
 
-/// Controllers that share watches, a budget and a lease.
+/// Controllers that share watches, a rate limit and a lease.
 pub struct Engine {
     name: String,
     client: kube::Client,
@@ -133,9 +133,9 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine called `name`, as its events name it; the name of its lease is in [`lease::Config`].
-    /// `client` should come from [`crate::client`]: what kube retries by itself is kept from the
-    /// controllers for minutes.
+    /// An engine called `name`, as in its Events; the name of its lease is in [`lease::LeaseConfig`].
+    /// `client` should be made by [`crate::client`]: a client with kube's own retries hides errors from
+    /// the controllers for minutes.
     #[must_use]
     pub fn new(name: &str, client: kube::Client) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl Engine {
         }
     }
 
-    /// Changes what is not as wanted by default.
+    /// Changes settings.
     #[must_use]
     pub fn configure(mut self, set: impl FnOnce(&mut EngineSettings)) -> Self {
         set(&mut self.settings);
@@ -161,7 +161,7 @@ impl Engine {
         self
     }
 
-    /// Runs until the process is asked to end by `SIGTERM` or `SIGINT`.
+    /// Runs until the process receives `SIGTERM` or `SIGINT`.
     ///
     /// # Errors
     /// As [`Engine::run`].
@@ -178,10 +178,10 @@ impl Engine {
         .await
     }
 
-    /// Runs until `shutdown`, then lets what began end, gives up the lease and returns.
+    /// Runs until `shutdown`, then waits for work in progress, releases the lease and returns.
     ///
     /// # Errors
-    /// A watch was not ready in time, or the admin address is taken.
+    /// A watch was not ready in time, or the admin address is in use.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let mut parts = EngineParts::new(&self.name, self.client, self.settings)?;
         let installed: Vec<_> = self

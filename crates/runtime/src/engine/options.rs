@@ -1,5 +1,5 @@
-//! What can be set about a controller. Every default is meant to be right for an operator in
-//! production; tests switch behaviours off to show that they matter.
+//! The options of a controller. Every default should be right for an operator in
+//! production; tests disable single behaviors to show that they matter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::queue;
 /// How a controller runs its keys.
 #[derive(Clone, Debug)]
 pub struct ControllerOptions {
-    /// How many keys run at once.
+    /// The number of concurrent runs.
     pub workers: usize,
-    /// A run that takes longer waits for something, and lends its place to another, until four times
-    /// `workers` run: objects that wait for something dead do not stop the others. `None`: never.
+    /// A run that takes longer than this is assumed to wait, and another run may start, up to four times
+    /// `workers` runs in total: objects that wait for a dead service do not stop the others. `None`: never.
     pub lend_after: Option<Duration>,
-    /// How long one run may take. What is longer is a fault of that key.
+    /// The time limit of one run. Exceeding it counts as a failure of that key.
     pub deadline: Duration,
-    /// How often each object is looked at although nothing changed; spread by key.
+    /// How often each object is reconciled when nothing changed; spread over keys.
     pub resync: Option<Duration>,
-    /// How conflicts are waited out.
+    /// How keys wait after conflicts.
     pub conflict: ConflictPolicy,
     /// How failures of each class are retried.
     pub backoff: Arc<BackoffPolicies>,
-    /// After this many faults in a row a key is quarantined with `Stalled=True`.
+    /// After this many failures in a row a key is quarantined with `Stalled=True`.
     pub quarantine_after: u32,
     /// How long a quarantine lasts unless the object is edited.
     pub quarantine: Duration,
@@ -32,11 +32,11 @@ pub struct ControllerOptions {
     pub queue: queue::QueueConfig,
 }
 
-/// The time a pass has for its status after the reconcile has used up its own.
+/// The time for the status write after the reconcile has used up its own time.
 const STATUS_WRITE_TIME: Duration = Duration::from_secs(5);
 
 impl ControllerOptions {
-    /// How long a run can last, its status write included.
+    /// The maximum duration of a run, including its status write.
     pub(crate) fn bound(&self) -> Duration {
         self.deadline.saturating_add(STATUS_WRITE_TIME)
     }

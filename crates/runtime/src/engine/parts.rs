@@ -1,4 +1,4 @@
-//! What the controllers of one engine share, and how a controller is put together from it.
+//! The shared parts of an engine, and how a controller is built from them.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::run::Reconciler;
 use super::wiring::{EventHandlers, kind_name};
 use super::{EngineSettings, InstalledController, WorkerParams};
 use crate::admin::{self, EngineEntry, EngineRegistration};
-use crate::ratelimit::{self, RateLimiter};
 use crate::cache::Cache;
+use crate::client::{self, ClientLimits};
 use crate::error::{Error, Result};
 use crate::events::{EventPublisher, EventRecorder, EventReporter};
 use crate::fence::Fence;
-use crate::client::{self, ClientLimits};
 use crate::informer::InformerSet;
 use crate::journal::{Journal, JournalCapacity};
 use crate::leadership::LeaderElector;
+use crate::ratelimit::{self, RateLimiter};
 use crate::tasks::{TaskHandle, Tasks};
 use crate::telemetry::{Telemetry, WorkersSet};
 use crate::watch::Scope;
@@ -48,7 +48,7 @@ pub(crate) struct EngineParts {
     lease: Option<LeaderElector>,
     leading: watch::Receiver<bool>,
     tasks: Tasks,
-    /// Cancelled last: leases, Events and the admin address outlive the work.
+    /// Canceled last: leases, Events and the admin address outlive the work.
     final_stop: CancellationToken,
 }
 
@@ -56,8 +56,9 @@ impl EngineParts {
     pub(crate) fn new(name: &str, client: kube::Client, settings: EngineSettings) -> Result<Self> {
         let (telemetry, clock) = (settings.telemetry.clone(), settings.clock.clone());
         let server = settings.api_limits.clone();
-        let server = server
-            .unwrap_or_else(|| ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock));
+        let server = server.unwrap_or_else(|| {
+            ratelimit::ApiServerLimits::new(&settings.api_limit_config, &telemetry, &clock)
+        });
         let gated = |limiter: RateLimiter, client: kube::Client| {
             let mut limits = ClientLimits::new(limiter, telemetry.clone());
             limits.request_deadline = settings.request_deadline;
@@ -93,7 +94,7 @@ impl EngineParts {
         })
     }
 
-    /// Wires a controller up. Nothing of it runs yet.
+    /// Connects a controller to its watches. It is not started yet.
     pub(crate) fn install<K: Kind>(&self, controller: Controller<K>) -> InstalledController {
         let label: Arc<str> = controller.name.into();
         let desk = self.work_queue::<K>(controller.name, controller.options);
@@ -154,7 +155,7 @@ impl EngineParts {
         Writer::new(client, manager, fence, telemetry, clock)
     }
 
-    /// Where the work of a controller is handed out.
+    /// The work queue of a controller.
     fn work_queue<K: Kind>(
         &self,
         controller: &'static str,
@@ -175,7 +176,7 @@ impl EngineParts {
         desk
     }
 
-    /// The objects of a controller's own kind. Whoever looks at the board hears of every change of them.
+    /// The cache of a controller's own kind. Followers of the registry are woken by every change of it.
     fn primary_cache<K: Kind>(&self, scope: &Scope) -> Cache<K> {
         let watch = self.informers.informer::<K>(scope.clone());
         let board = self.settings.admin_registry.clone();
@@ -183,7 +184,7 @@ impl EngineParts {
         watch.cache()
     }
 
-    /// What runs everywhere asks nobody.
+    /// Controllers that run on every replica need no lease.
     fn fence_for(&self, everywhere: bool) -> Fence {
         if everywhere {
             return Fence::always_open();
@@ -191,7 +192,7 @@ impl EngineParts {
         self.fence.clone()
     }
 
-    /// Starts everything but the work. What is returned must be kept until the end.
+    /// Starts everything but the work. The returned handles must be kept until the end.
     pub(crate) async fn start(
         &mut self,
         installed: &[InstalledController],
@@ -208,14 +209,17 @@ impl EngineParts {
         Ok(standing)
     }
 
-    /// Begins to contend for the lease. Not before the caches are complete: a leader that cannot
+    /// Begins to contend for the lease, only after the caches are complete: a leader that cannot
     /// act yet would keep the lease from one that can.
     pub(crate) fn start_election(&self) -> Option<TaskHandle<()>> {
         let lease = self.lease.as_ref()?;
-        Some(self.tasks.spawn_critical("lease", lease.run(self.final_stop.clone())))
+        Some(
+            self.tasks
+                .spawn_critical("lease", lease.run(self.final_stop.clone())),
+        )
     }
 
-    /// Puts this engine on the board, for as long as it runs.
+    /// Adds this engine to the registry for as long as it runs.
     fn register_admin(&mut self, installed: &[InstalledController]) {
         let process = EngineProcess {
             started: Instant::now(),
@@ -241,13 +245,16 @@ impl EngineParts {
     async fn serve_admin(&self, address: std::net::SocketAddr) -> Result<TaskHandle<()>> {
         let listener = TcpListener::bind(address).await.map_err(|error| {
             Error::fault(format!(
-                "the admin address {address} cannot be used: {error}"
+                "cannot listen on the admin address {address}: {error}"
             ))
         })?;
-        let (router, over) = (self.settings.admin_registry.router(), self.final_stop.clone());
+        let (router, over) = (
+            self.settings.admin_registry.router(),
+            self.final_stop.clone(),
+        );
         Ok(self.tasks.spawn(async move {
             if let Err(error) = admin::serve(listener, router, over).await {
-                tracing::error!(%error, "Admin address is no longer served");
+                tracing::error!(%error, "Admin server stopped");
             }
         }))
     }
@@ -265,7 +272,7 @@ impl EngineParts {
         stop: &CancellationToken,
     ) -> TaskHandle<()> {
         let leading = match controller.without_leader_election {
-            // The value outlives its sender.
+            // The receiver keeps its value after the sender is dropped.
             true => watch::Sender::new(true).subscribe(),
             false => self.leading.clone(),
         };
@@ -276,10 +283,11 @@ impl EngineParts {
             tasks: self.tasks.clone(),
         };
         tracing::info!(controller = controller.name, "Started controller");
-        self.tasks.spawn_critical(controller.name, (controller.run_workers)(terms))
+        self.tasks
+            .spawn_critical(controller.name, (controller.run_workers)(terms))
     }
 
-    /// Gives up the lease, once nothing of this process acts any more, and writes the last Events.
+    /// Releases the lease, once nothing of this process acts any more, and writes the last Events.
     pub(crate) async fn shut_down(self, standing: Vec<TaskHandle<()>>) {
         if let Some(lease) = &self.lease {
             lease.release().await;
@@ -300,8 +308,12 @@ fn leadership(
     telemetry: &Telemetry,
 ) -> Result<Leadership> {
     let Some(config) = settings.lease.clone() else {
-        // The value outlives its sender.
-        return Ok((Fence::always_open(), None, watch::Sender::new(true).subscribe()));
+        // The receiver keeps its value after the sender is dropped.
+        return Ok((
+            Fence::always_open(),
+            None,
+            watch::Sender::new(true).subscribe(),
+        ));
     };
     let fence = Fence::closed();
     let lease = LeaderElector::new(

@@ -1,6 +1,6 @@
-//! Takes keys from the desk and runs them, as many at once as there are workers.
+//! Takes keys from the work queue and runs them, as many at once as there are workers.
 //!
-//! A completion costs the same however many runs are in flight. While this replica does not lead,
+//! A completion costs the same regardless of the number of runs in flight. While this replica does not lead,
 //! nothing is taken: the caches stay warm and the queue stays full.
 
 use std::sync::Arc;
@@ -17,20 +17,24 @@ use crate::key::ObjectKey;
 use crate::queue::RunTicket;
 use crate::tasks::{TaskHandle, Tasks};
 
-/// How many times the number of workers may run, the slow ones included.
+/// The limit of concurrent runs, including slow ones, as a multiple of the number of workers.
 const MAX_WORKER_FACTOR: usize = 4;
 
-/// Runs a controller's keys until it is told to stop, then waits for what is in flight, but no longer
-/// than the terms allow.
+/// Runs a controller's keys until shutdown, then waits for runs in flight, but no longer
+/// than the drain time.
 pub(crate) async fn run_workers<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: WorkerParams) {
     let workers = crew.queue.options.workers;
     let mut quick = FuturesUnordered::new();
     let mut slow = FuturesUnordered::new();
     loop {
         let leading = *terms.leading.borrow_and_update();
-        let full = |quick: usize, slow: usize| quick >= workers || quick + slow >= workers * MAX_WORKER_FACTOR;
+        let full = |quick: usize, slow: usize| {
+            quick >= workers || quick + slow >= workers * MAX_WORKER_FACTOR
+        };
         while leading && !full(quick.len(), slow.len()) {
-            let Some(work) = crew.queue.pop_key() else { break };
+            let Some(work) = crew.queue.pop_key() else {
+                break;
+            };
             quick.push(ActiveRun::start(&crew, work, &terms.tasks).wait_briefly());
         }
         let free = leading && !full(quick.len(), slow.len());
@@ -42,7 +46,7 @@ pub(crate) async fn run_workers<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: Wo
             () = crew.queue.wait_for_work(), if free => {}
         }
     }
-    // What began is allowed to end: a write cut in half helps nobody. What hangs is not waited for.
+    // Runs in flight may finish, so that no write is cut short. Hanging runs are not waited for.
     let drain = async {
         while let Some(run) = quick.next().await {
             slow.extend(run.map(ActiveRun::wait));
@@ -50,11 +54,14 @@ pub(crate) async fn run_workers<K: Kind>(crew: Arc<Reconciler<K>>, mut terms: Wo
         while slow.next().await.is_some() {}
     };
     if timeout(terms.drain, drain).await.is_err() {
-        tracing::warn!(controller = crew.name, "Left runs unfinished at shutdown");
+        tracing::warn!(
+            controller = crew.name,
+            "Shutdown deadline passed with reconciles still running"
+        );
     }
 }
 
-/// A run that is going on.
+/// A run in progress.
 struct ActiveRun<K: Kind> {
     reconciler: Arc<Reconciler<K>>,
     ticket: RunTicket,
@@ -72,7 +79,7 @@ impl<K: Kind> ActiveRun<K> {
         }
     }
 
-    /// Waits for it to end, and gives it back if that takes long.
+    /// Waits for it to end, and returns it if that takes long.
     async fn wait_briefly(mut self) -> Option<Self> {
         let Some(limit) = self.reconciler.queue.options.lend_after else {
             self.wait().await;
@@ -94,7 +101,7 @@ impl<K: Kind> ActiveRun<K> {
 
     fn handle_end(&self, ended: Option<()>) {
         if ended.is_none() {
-            // A panic outside of the reconcile, which nobody has told the desk of.
+            // A panic outside of the reconcile, which has not been reported to the queue.
             self.reconciler.queue.fail_panicked(self.ticket, &self.key);
         }
     }

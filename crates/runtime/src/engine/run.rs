@@ -1,6 +1,6 @@
-//! One run of one key: the reconcile under its deadline, then the one status write of the pass.
+//! One run of one key: the reconcile with its deadline, then one status write.
 //!
-//! Whatever the reconcile does, a panic included, ends here as the outcome of this key alone.
+//! Every outcome of the reconcile, including a panic, becomes the outcome of this key alone.
 
 use std::any::Any;
 use std::fmt;
@@ -17,8 +17,9 @@ use super::caches::ControllerCaches;
 use super::controller::{Kind, ReconcileFn};
 use super::desk::{WorkItem, WorkQueue};
 use super::history::{RunResult, RunStats};
-use crate::ratelimit::api;
+use crate::action::Action;
 use crate::cache::Cache;
+use crate::call_context::CallContext;
 use crate::conditions;
 use crate::context::{Context, Inner};
 use crate::error::{Error, ErrorClass, Result};
@@ -29,17 +30,16 @@ use crate::key::{ObjectKey, ObjectRef};
 use crate::leadership::LeaderElector;
 use crate::managed_fields::newest_foreign_manager;
 use crate::queue::RunReason;
-use crate::call_context::CallContext;
+use crate::ratelimit::api;
 use crate::telemetry::{self, ConflictLost, RunOutcome, Telemetry};
-use crate::action::Action;
 use crate::version::ResourceVersion;
 use crate::view::View;
 use crate::writer::{PassOwner, Writer};
 
-/// What every run of one controller shares.
+/// Shared by all runs of one controller.
 pub(crate) struct Reconciler<K: Kind> {
     pub(crate) name: &'static str,
-    /// The name as metrics carry it.
+    /// The name in metrics.
     pub(crate) label: Arc<str>,
     pub(crate) reconcile: ReconcileFn<K>,
     pub(crate) queue: Arc<WorkQueue>,
@@ -49,11 +49,11 @@ pub(crate) struct Reconciler<K: Kind> {
     pub(crate) client: kube::Client,
     pub(crate) fence: Fence,
     pub(crate) lease: Option<LeaderElector>,
-    /// Whether it runs without the lease too.
+    /// Whether it also runs without the lease.
     pub(crate) without_leader_election: bool,
-    /// Whether its passes leave the status alone.
+    /// Whether it writes no status.
     pub(crate) without_status: bool,
-    /// The finalizers of the object that are this controller's to release.
+    /// The finalizers that this controller removes.
     pub(crate) finalizers: Vec<&'static str>,
     pub(crate) recorder: EventRecorder,
     pub(crate) journal: Journal,
@@ -61,7 +61,7 @@ pub(crate) struct Reconciler<K: Kind> {
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// Runs one key and lays the outcome on the desk.
+    /// Runs one key and reports the outcome to the queue.
     pub(crate) async fn run(self: Arc<Self>, work: WorkItem) {
         let began = Instant::now();
         let options = &self.queue.options;
@@ -114,11 +114,11 @@ impl<K: Kind> Reconciler<K> {
         self.check_conflict_winner(&outcome);
     }
 
-    /// The pass itself, and when the first write of it was accepted.
+    /// The pass itself, and when its first write was accepted.
     async fn pass(&self, work: &WorkItem, deadline: Instant) -> (RunResult, Option<Instant>) {
         let key = &work.dispatch.key;
         if let Some(stale) = &work.stale {
-            // What is cached is known to have lost: one read instead of one more conflict.
+            // The cached state is known to have lost: one read instead of another conflict.
             let refreshed = self.caches.refresh(&self.client, stale).await;
             self.record_conflict(key, stale);
             if let Err(error) = refreshed {
@@ -137,13 +137,13 @@ impl<K: Kind> Reconciler<K> {
         let closed = self.write_status(&cx, key, &result).await;
         let outcome = match (closed, result) {
             (Err(error), Ok(_)) => RunResult::Failed(error),
-            // It failed because its object goes, and there is nothing to try again.
+            // It failed because its object is being deleted; there is nothing to retry.
             (_, Err(_)) if cx.pass().is_owner_deleted() => RunResult::Gone,
             (_, result) => result.map_or_else(RunResult::Failed, RunResult::Ended),
         };
         let outcome = match outcome {
             RunResult::Failed(error) if error.object().is_none() => {
-                // A conflict that does not say on what was almost always met on the object itself.
+                // A conflict without an object was most likely on the reconciled object itself.
                 let version = View::meta(&*object).version();
                 RunResult::Failed(error.with_object(self.queue.object_ref(key), Some(version)))
             }
@@ -152,8 +152,8 @@ impl<K: Kind> Reconciler<K> {
         (outcome, cx.pass().first_write_at())
     }
 
-    /// Whether `object` is being deleted and waits for nothing of this controller. What it owned goes
-    /// with it: to make any of that again would hold the deletion up.
+    /// Whether `object` is being deleted and has no finalizer of this controller. Its children are deleted
+    /// with it: recreating one would delay the deletion.
     fn is_released(&self, object: &K) -> bool {
         Resource::meta(object).deletion_timestamp.is_some()
             && self
@@ -217,14 +217,19 @@ impl<K: Kind> Reconciler<K> {
                 });
                 Err(Error::new(
                     ErrorClass::Fault,
-                    format!("the reconcile took over {after:?}"),
+                    format!("the reconcile exceeded its deadline of {after:?}"),
                 ))
             }
         }
     }
 
     /// The one status write of the pass.
-    async fn write_status(&self, cx: &Context<K>, key: &ObjectKey, result: &Result<Action>) -> Result<()> {
+    async fn write_status(
+        &self,
+        cx: &Context<K>,
+        key: &ObjectKey,
+        result: &Result<Action>,
+    ) -> Result<()> {
         if let Err(error) = result {
             self.publish_warning(cx, error);
         }
@@ -246,7 +251,7 @@ impl<K: Kind> Reconciler<K> {
 }
 
 impl<K: Kind> Reconciler<K> {
-    /// A name that is taken is a person's to clear up: one Event says so, beside the condition.
+    /// Only a person can resolve a name that is taken: publishes one Event, in addition to the condition.
     fn publish_warning(&self, cx: &Context<K>, error: &Error) {
         let message = error.to_string();
         if error.class() == ErrorClass::Exists && !cx.pass().status_contains(&message) {
@@ -255,7 +260,7 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
-    /// The winner of a conflict may have been in the cache before its loser heard of it.
+    /// The winner of a conflict may have reached the cache before the conflict was reported.
     fn check_conflict_winner(&self, outcome: &RunResult) {
         let RunResult::Failed(error) = outcome else {
             return;
@@ -270,12 +275,15 @@ impl<K: Kind> Reconciler<K> {
         let Some(version) = newest["metadata"]["resourceVersion"].as_str() else {
             return;
         };
-        for key in self.queue.observed_version(object, &ResourceVersion::parse(version)) {
+        for key in self
+            .queue
+            .observed_version(object, &ResourceVersion::parse(version))
+        {
             self.record_conflict(&key, object);
         }
     }
 
-    /// Counts a conflict that is over, and who won it as far as the cache tells.
+    /// Counts a conflict that has ended, with its winner as far as the cache shows it.
     fn record_conflict(&self, key: &ObjectKey, object: &ObjectRef) {
         let newest = self.caches.newest(object).unwrap_or_default();
         let winner = newest_foreign_manager(&newest, self.name);
@@ -289,12 +297,19 @@ impl<K: Kind> Reconciler<K> {
             .record(key, JournalEntry::Conflict { object, winner });
     }
 
-    fn emit_run_ended(&self, work: &WorkItem, reasons: &[RunReason], outcome: &RunResult, took: Duration) {
+    fn emit_run_ended(
+        &self,
+        work: &WorkItem,
+        reasons: &[RunReason],
+        outcome: &RunResult,
+        took: Duration,
+    ) {
         let key = &work.dispatch.key;
         let (said, in_a_row) = match outcome {
             RunResult::Gone => (RunOutcome::Gone, 0),
             RunResult::Ended(verdict) => {
-                self.queue.record(key, JournalEntry::Ended(verdict.as_str()));
+                self.queue
+                    .record(key, JournalEntry::Ended(verdict.as_str()));
                 (RunOutcome::Ended(verdict), 0)
             }
             RunResult::Failed(error) => {
@@ -302,7 +317,10 @@ impl<K: Kind> Reconciler<K> {
                 let message = error.to_string();
                 self.queue
                     .record(key, JournalEntry::Pushback { class, message });
-                (RunOutcome::Failed(error), self.queue.consecutive_failures(key, class))
+                (
+                    RunOutcome::Failed(error),
+                    self.queue.consecutive_failures(key, class),
+                )
             }
         };
         self.telemetry.emit(telemetry::RunEnded {
@@ -317,7 +335,7 @@ impl<K: Kind> Reconciler<K> {
     }
 }
 
-/// A time far in the future instead of one that cannot be counted.
+/// Saturates: a far future instead of an overflow.
 fn deadline_after(began: Instant, time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(86_400 * 365);
     began + time.min(FAR)
@@ -336,7 +354,7 @@ impl fmt::Display for Reasons<'_> {
     }
 }
 
-/// How long the budget that refused a call stays closed.
+/// How long the rate limiter that rejected a call stays closed.
 fn closed_for(outcome: &RunResult) -> Option<Duration> {
     let RunResult::Failed(error) = outcome else {
         return None;

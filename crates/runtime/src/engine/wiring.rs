@@ -1,4 +1,4 @@
-//! From events to keys: which object of which watch runs what, in which lane.
+//! Maps events to keys: for each watched object, which keys run and in which lane.
 //!
 //! Runs inside the watch tasks: synchronous, short, and it never reads from a server.
 
@@ -16,14 +16,14 @@ use crate::cache::{Cache, CacheEvent};
 use crate::informer::{Informer, InformerSet};
 use crate::journal::JournalEntry;
 use crate::key::{ObjectKey, ObjectRef};
-use crate::predicate::{Predicate, PredicateResult};
 use crate::managed_fields;
+use crate::predicate::{Predicate, PredicateResult};
 use crate::queue::{Lane, RunReason};
 use crate::telemetry::{ConflictLost, Telemetry};
 use crate::view::{MetaRef, View};
 use crate::watch::Scope;
 
-/// Connects the watches of one controller to its desk.
+/// Connects the watches of one controller to its work queue.
 pub(crate) struct EventHandlers<'a, K: Kind> {
     pub(crate) informers: &'a InformerSet,
     pub(crate) queue: Arc<WorkQueue>,
@@ -73,7 +73,7 @@ impl<K: Kind> EventHandlers<'_, K> {
         });
     }
 
-    /// Children, found by the owner reference that says which object controls them.
+    /// Children, mapped to the object that controls them by owner reference.
     pub(crate) fn watch_owned<C: Kind>(&mut self, scope: Scope, lens: Predicate<C>) {
         let scope = Scope {
             namespace: self.scope.namespace.clone(),
@@ -105,7 +105,7 @@ impl<K: Kind> EventHandlers<'_, K> {
         let (desk, primary) = (self.queue.clone(), self.primary.clone());
         let (name, required) = (kind_name::<T::Kind>(), watch.state().required);
         watch.listen_filtered(lens, self.manager, move |event, sight| {
-            // What is there at the start is there for every first run, unless nobody waited for it.
+            // Initial objects are inputs of every first run, unless the controller did not wait for this watch.
             let lane = match event.is_initial() {
                 true if required => return,
                 true => Lane::Resync,
@@ -122,8 +122,8 @@ impl<K: Kind> EventHandlers<'_, K> {
         });
     }
 
-    /// A kind this controller writes: own writes are told from others', and conflicts on it end when
-    /// the cache has passed them.
+    /// A kind this controller writes: own writes are recognized, and conflicts on it end when
+    /// the cache has the newer version.
     fn watch_written<C: Kind>(&mut self, watch: &Informer<C>) {
         self.caches.insert_written(watch.cache());
         watch.cache().set_foreign_check(|old, new, manager| {
@@ -135,7 +135,7 @@ impl<K: Kind> EventHandlers<'_, K> {
         });
         let (desk, telemetry, manager) = (self.queue.clone(), self.telemetry.clone(), self.manager);
         watch.listen(move |event| {
-            // Asked for every event of the kind, so the usual case must cost nothing.
+            // Called for every event of the kind, so the usual case must be cheap.
             if !desk.has_conflicts() {
                 return;
             }
@@ -161,7 +161,7 @@ impl<K: Kind> EventHandlers<'_, K> {
     }
 }
 
-/// The kind's name; leaked once per wiring where a derive did not make it static.
+/// The kind's name; leaked once per controller if the derive did not make it static.
 pub(crate) fn kind_name<K: Resource<DynamicType = ()>>() -> &'static str {
     match K::kind(&()) {
         std::borrow::Cow::Borrowed(kind) => kind,
@@ -169,18 +169,18 @@ pub(crate) fn kind_name<K: Resource<DynamicType = ()>>() -> &'static str {
     }
 }
 
-/// The lane of an object that appears. What was handled before a restart is not urgent; what was not
-/// handled yet is, however it was found.
+/// The lane of a new object. An object that was handled before a restart is not urgent; one that was not
+/// handled yet is.
 fn initial_lane<K: Kind>(object: &K, initial: bool) -> (Lane, RunReason) {
     match initial {
         true if is_handled(object) => (Lane::Resync, RunReason::Resync),
-        // Not ahead of what people do now: there may be thousands of them.
+        // Not ahead of edits: there may be thousands of them.
         true => (Lane::Input, RunReason::Created),
         false => (Lane::Edit, RunReason::Created),
     }
 }
 
-/// Whether what is asked for changed, rather than what is noted beside it.
+/// Whether the desired state changed, and not only status or metadata.
 fn is_edit(old: &MetaRef<'_>, new: &MetaRef<'_>) -> bool {
     old.deleting != new.deleting || new.generation.is_none() || old.generation != new.generation
 }
@@ -204,8 +204,8 @@ fn is_handled<K: Kind>(object: &K) -> bool {
             .is_some_and(|conditions| conditions.iter().any(ready))
 }
 
-/// The key of the object of kind `K` that controls a child. An owner written with another version of
-/// the same group is the same owner.
+/// The key of the object of kind `K` that controls a child. Another version of the same group
+/// is the same owner.
 fn owner_key<K: Kind>(child: &MetaRef<'_>) -> Option<ObjectKey> {
     let owner = child.controller()?;
     let group = owner

@@ -1,5 +1,5 @@
-//! Which Events are worth a call: repeated ones become a series, and an object that has too much to
-//! say is cut short. Pure; the figures are client-go's.
+//! Decides which Events are written: repeated Events become a series, and an object with too many
+//! Events is limited. Pure; the limits are client-go's.
 
 use std::time::Duration;
 
@@ -12,32 +12,32 @@ use kube::core::ObjectMeta;
 use super::{Event, EventReporter, EventType};
 use crate::support::LruMap;
 
-/// How many objects and series are remembered.
+/// How many objects and series are kept.
 const MAX_REMEMBERED: usize = 4096;
-/// Calls about one object before the filter closes, and the time after which one more may be made.
+/// The burst of Events about one object, and the time after which one more is allowed.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
-/// A series that was quiet for so long is over.
+/// A series without an Event for this long is over.
 const SERIES_TIMEOUT: Duration = Duration::from_secs(6 * 60);
-/// A series that goes on is written this often.
+/// A continuing series is written this often.
 const SERIES_REFRESH: Duration = Duration::from_secs(30 * 60);
-/// The limits of the API.
+/// The API's limits for the length of texts.
 const NOTE_LIMIT: usize = 1024;
 const WORD_LIMIT: usize = 128;
 const NAME_LIMIT: usize = 253;
 
-/// What to do about an Event.
+/// The decision about an Event.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum EventDecision {
-    /// Write this: new, or with a series that has grown.
+    /// Write it: new, or with a series that has grown.
     Write(Box<Object>),
-    /// It is counted in a series that will be written later.
+    /// Counted in a series that is written later.
     Counted,
-    /// The object has had too many.
+    /// The object has had too many Events.
     Spam,
 }
 
-/// What makes two Events the same.
+/// The fields in which Events of a series agree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct EventIdentity {
     regarding: ObjectIdentity,
@@ -67,7 +67,7 @@ impl ObjectIdentity {
     }
 }
 
-/// An Event as it was written, and how often it has happened since.
+/// An Event as it was last written, and how often it has happened since.
 #[derive(Debug)]
 struct RecordedSeries {
     object: Object,
@@ -82,7 +82,7 @@ struct EventBucket {
     at: Duration,
 }
 
-/// Remembers what was said of late. Times are since an arbitrary beginning.
+/// Keeps the recent Events. Times are since an arbitrary beginning.
 #[derive(Debug)]
 pub(super) struct EventCorrelator {
     reporter: EventReporter,
@@ -106,7 +106,11 @@ impl EventCorrelator {
         let event = truncate_event(event);
         let same = EventIdentity {
             regarding: ObjectIdentity::from_reference(&event.regarding),
-            related: event.note.related.as_ref().map(ObjectIdentity::from_reference),
+            related: event
+                .note
+                .related
+                .as_ref()
+                .map(ObjectIdentity::from_reference),
             severity: event.note.severity,
             reason: event.note.reason.clone(),
             action: event.note.action.clone(),
@@ -125,11 +129,18 @@ impl EventCorrelator {
             written: now,
             unwritten: false,
         };
-        EventDecision::Write(Box::new(self.series.get_or_insert(&same, new).object.clone()))
+        EventDecision::Write(Box::new(
+            self.series.get_or_insert(&same, new).object.clone(),
+        ))
     }
 
-    /// Counts an Event that was there before.
-    fn count_repeat(&mut self, same: &EventIdentity, now: Duration, wall: Timestamp) -> Option<EventDecision> {
+    /// Counts a repeated Event.
+    fn count_repeat(
+        &mut self,
+        same: &EventIdentity,
+        now: Duration,
+        wall: Timestamp,
+    ) -> Option<EventDecision> {
         let known = self.series.get(same)?;
         let due = known.object.series.is_none() || now >= known.written + SERIES_REFRESH;
         let write = due && self.take_token(&same.regarding, now);
@@ -148,7 +159,7 @@ impl EventCorrelator {
         Some(EventDecision::Write(Box::new(series.object.clone())))
     }
 
-    /// The next series that is over by `now`, if it has to be written once more.
+    /// The next series that ended by `now`, if it has to be written once more.
     pub(super) fn take_finished(&mut self, now: Duration) -> Option<Object> {
         while let Some((_, series)) = self.series.oldest()
             && now >= series.last + SERIES_TIMEOUT
@@ -175,13 +186,13 @@ impl EventCorrelator {
         series.unwritten.then_some(series.object)
     }
 
-    /// When the next series is over.
+    /// When the next series ends.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let (_, series) = self.series.oldest()?;
         Some(series.last + SERIES_TIMEOUT)
     }
 
-    /// Whether one more call may be made about this object.
+    /// Whether one more Event about this object may be written.
     fn take_token(&mut self, whom: &ObjectIdentity, now: Duration) -> bool {
         let full = || EventBucket {
             tokens: BURST,
@@ -221,7 +232,7 @@ impl EventCorrelator {
         }
     }
 
-    /// A name that nobody else gives, without chance having a part in it.
+    /// A unique name, without randomness.
     fn event_name(&self, event: &Event, wall: Timestamp) -> String {
         let uid = event.regarding.uid.as_deref().unwrap_or_default();
         let moment = wall.as_microsecond().to_le_bytes();
@@ -255,7 +266,7 @@ fn digest(parts: &[&[u8]]) -> u64 {
     })
 }
 
-/// Cuts what the API would refuse.
+/// Shortens texts that the API would reject.
 fn truncate_event(mut event: Event) -> Event {
     let limits = [
         (&mut event.note.message, NOTE_LIMIT),

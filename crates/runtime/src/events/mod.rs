@@ -1,8 +1,8 @@
 //! Events that a person sees with `kubectl describe`, published in the background.
 //!
-//! They are worth less than any other call: what does not fit in the queue, in the spam filter or
-//! in the budget is dropped and counted, and no reconcile ever waits for one. The note is shown to
-//! whoever may read Events: it must hold no secret.
+//! Events have the lowest priority of all calls: an Event that exceeds the queue, the spam filter or
+//! the rate limit is dropped and counted, and no reconcile ever waits for one. All readers of Events
+//! see the note: it must not contain secrets.
 
 mod correlator;
 mod publisher;
@@ -14,15 +14,15 @@ use tokio::sync::mpsc;
 pub use self::publisher::EventPublisher;
 use crate::telemetry::{EventsDropped, Telemetry};
 
-/// How many Events may wait to be written, as in client-go.
+/// The length of the queue, as in client-go.
 const QUEUE_CAPACITY: usize = 1000;
 
-/// Whether an Event is good news.
+/// The type of an Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EventType {
     /// Nothing is wrong.
     Normal,
-    /// A person should look.
+    /// A person should act.
     Warning,
 }
 
@@ -35,23 +35,23 @@ impl EventType {
     }
 }
 
-/// Something worth telling a person about an object.
+/// The content of an Event about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventNote {
-    /// Whether it is good news.
+    /// Its type.
     pub severity: EventType,
-    /// Why, in one CamelCase word.
+    /// The reason, in one CamelCase word.
     pub reason: String,
-    /// What was done or tried, in one CamelCase word.
+    /// The action that was taken or tried, in one CamelCase word.
     pub action: String,
-    /// The whole story, in at most a kilobyte.
+    /// The message, at most a kilobyte.
     pub message: String,
-    /// Another object that has a part in it.
+    /// Another object that is involved.
     pub related: Option<ObjectReference>,
 }
 
 impl EventNote {
-    /// Good news.
+    /// An Event of type Normal.
     #[must_use]
     pub fn normal(reason: &str, action: &str, message: impl Into<String>) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl EventNote {
         }
     }
 
-    /// Something a person should look at.
+    /// An Event of type Warning.
     #[must_use]
     pub fn warning(reason: &str, action: &str, message: impl Into<String>) -> Self {
         Self {
@@ -73,23 +73,23 @@ impl EventNote {
     }
 }
 
-/// A note and the object it is about.
+/// A note and its object.
 #[derive(Clone, Debug, PartialEq)]
 struct Event {
     regarding: ObjectReference,
     note: EventNote,
 }
 
-/// Who publishes.
+/// The reporter of Events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventReporter {
     /// The controller, such as `aplomb.dev/tunnel`.
     pub controller: String,
-    /// This replica of it.
+    /// The name of this replica.
     pub instance: String,
 }
 
-/// Takes Events and returns at once. Clones share the queue.
+/// Accepts Events and returns at once. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct EventRecorder {
     queue: mpsc::Sender<Event>,
@@ -97,7 +97,7 @@ pub struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// A recorder, and the publisher that has to run for anything to be written.
+    /// A recorder, and the publisher task that writes its Events.
     #[must_use]
     pub fn new(
         client: kube::Client,
@@ -110,7 +110,7 @@ impl EventRecorder {
         (Self { queue, telemetry }, publisher)
     }
 
-    /// Publishes `note` about `object` later, or never: nobody waits for it.
+    /// Publishes `note` about `object` later, or drops it: the call never blocks.
     pub fn publish<K: Resource<DynamicType = ()>>(&self, object: &K, note: EventNote) {
         let regarding = object.object_ref(&());
         let reason = match self.queue.try_send(Event { regarding, note }) {

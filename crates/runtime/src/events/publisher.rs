@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::correlator::{EventCorrelator, EventDecision};
 use super::{Event, EventReporter};
-use crate::ratelimit::api::EVENTS;
+use crate::call_context::CallContext;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorClass, Result};
-use crate::call_context::CallContext;
+use crate::ratelimit::api::EVENTS;
 use crate::telemetry::{EventWritten, EventsDropped, Telemetry};
 
 /// How long one call may take.
 const CALL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long what is queued may take after the end was asked for.
+/// How long queued Events may take to write at shutdown.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often one Event is tried, and how long it waits in between.
+/// How often one Event is tried, and the wait between attempts.
 const MAX_ATTEMPTS: u32 = 3;
 const RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -63,8 +63,8 @@ impl EventPublisher {
         }
     }
 
-    /// Writes Events until `shutdown` or until no recorder is left, then what is still queued, as
-    /// far as a few seconds allow.
+    /// Writes Events until `shutdown` or until all recorders are dropped, then the rest of the queue within a
+    /// few seconds.
     pub async fn run(mut self, shutdown: CancellationToken) {
         loop {
             let due = self.correlator.next_due().map(|due| self.begun + due);
@@ -84,7 +84,7 @@ impl EventPublisher {
         let deadline = Instant::now() + FLUSH_TIMEOUT;
         if timeout_at(deadline, self.flush(&shutdown)).await.is_err() {
             let left = u64::try_from(self.queue.len()).unwrap_or(u64::MAX);
-            // The one that was being written is lost as well.
+            // The Event that was being written is lost too.
             self.emit_dropped("shutdown", left + 1, "");
         }
     }
@@ -107,7 +107,7 @@ impl EventPublisher {
         }
     }
 
-    /// Tries a few times where that can help, and not at all once the end was asked for.
+    /// Retries a few times if that can help, and not at all during shutdown.
     async fn write(&self, object: &Object, shutdown: &CancellationToken) {
         let mut pause = RETRY_DELAY;
         for attempt in 1..=MAX_ATTEMPTS {
@@ -142,14 +142,14 @@ impl EventPublisher {
             let api = self.api(object);
             match with_timeout(api.patch(name, &params, &grown)).await {
                 Ok(_) => return Ok("update"),
-                // It has expired: the series goes on in a new object.
+                // It has expired: the series continues in a new object.
                 Err(error) if error.class() == ErrorClass::Missing => {}
                 Err(error) => return Err(error),
             }
         }
         let params = PostParams::default();
         match with_timeout(self.api(object).create(&params, object)).await {
-            // An earlier attempt was carried out, and its answer was lost.
+            // An earlier attempt succeeded, and its response was lost.
             Err(error) if error.class() == ErrorClass::Exists => Ok("create"),
             other => other.map(|_| "create"),
         }
@@ -175,7 +175,7 @@ async fn with_timeout<T>(call: impl Future<Output = kube::Result<T>>) -> Result<
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Error::new(
             ErrorClass::Unavailable,
-            "no answer before the deadline",
+            "no response before the deadline",
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! One watch as its readers hold it: the cache it feeds, and the listeners it tells.
+//! One watch with its cache and its listeners.
 
 use std::any::Any;
 use std::fmt;
@@ -11,7 +11,7 @@ use kube::Resource;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
-use super::{InformerStatus, Inner, AnyInformer, wait_until_informer_synced};
+use super::{AnyInformer, InformerStatus, Inner, wait_until_informer_synced};
 use crate::cache::{Cache, CacheEvent, Freshness};
 use crate::error::Result;
 use crate::predicate::{Predicate, PredicateResult};
@@ -30,7 +30,7 @@ pub(super) struct InformerCore<T: View> {
     kind: Arc<str>,
     scope: Scope,
     cache: Cache<T>,
-    /// Replaced as a whole, so that telling an event neither holds the lock nor copies the list.
+    /// Replaced as a whole, so that sending an event neither holds the lock nor copies the list.
     listeners: RwLock<Arc<Vec<Listener<T>>>>,
     trouble: Arc<Mutex<Option<String>>>,
     pub(super) required: AtomicBool,
@@ -51,13 +51,13 @@ impl<T: View> Informer<T> {
         self.0.kind.clone()
     }
 
-    /// Keeps an index that [`Cache::by`] finds objects in. The first function under a name stays.
+    /// Adds an index for [`Cache::by`]. The first function under a name is kept.
     pub fn index(&self, name: &str, values: impl Fn(&T) -> Vec<String> + Send + Sync + 'static) {
         self.0.cache.index(name, values);
     }
 
     /// Calls `listener` with every event, in order, from the watch's own task and without any lock,
-    /// after the cache shows it. Nothing is repeated for those who come late: listen before
+    /// after the cache shows it. Earlier events are not repeated: call it before
     /// [`super::InformerSet::start`].
     pub fn listen(&self, listener: impl Fn(&CacheEvent<T>) + Send + Sync + 'static) {
         let listeners = self.0.listeners.write();
@@ -65,8 +65,8 @@ impl<T: View> Informer<T> {
         Arc::make_mut(&mut listeners).push(Arc::new(listener));
     }
 
-    /// The same through the lens of the controller that writes as `manager`: `listener` is also told
-    /// what the lens makes of each event, and each is counted.
+    /// The same through the lens of the controller that writes as `manager`: `listener` also gets
+    /// the lens's result for each event, and each is counted.
     pub fn listen_filtered(
         &self,
         lens: Predicate<T>,
@@ -76,7 +76,7 @@ impl<T: View> Informer<T> {
         let (kind, telemetry) = (self.0.kind.clone(), self.0.telemetry.clone());
         let manager: Arc<str> = manager.into();
         self.listen(move |event| {
-            // A lens that cannot tell lets the event pass.
+            // A lens that panics lets the event pass.
             let sees = || lens.evaluate(event, &manager);
             let sight = catch_unwind(AssertUnwindSafe(sees)).unwrap_or(PredicateResult::Pass);
             let result = match event {
@@ -94,12 +94,12 @@ impl<T: View> Informer<T> {
     /// Waits until the cache is complete.
     ///
     /// # Errors
-    /// It was not by `deadline`; the error says why.
+    /// It was not complete by `deadline`; the error contains the reason.
     pub async fn wait_until_synced(&self, deadline: Instant) -> Result<()> {
         wait_until_informer_synced(&*self.0, deadline).await
     }
 
-    /// How it is.
+    /// Its state.
     #[must_use]
     pub fn state(&self) -> InformerStatus {
         self.0.state()
@@ -157,7 +157,7 @@ impl<T: View> InformerCore<T> {
         let listeners = self.listeners.read();
         let listeners = listeners.unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners.iter() {
-            // Somebody's closure: a defect in it must not end the watch that all others share.
+            // A caller's closure: a panic in it must not end the watch that all controllers share.
             if catch_unwind(AssertUnwindSafe(|| listener(event))).is_err() {
                 self.telemetry.emit(ListenerPanicked {
                     kind: &self.kind,

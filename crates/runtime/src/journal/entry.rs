@@ -14,56 +14,56 @@ use crate::version::ResourceVersion;
 /// Longer texts are cut: a server may quote a whole object in its message.
 pub(super) const TEXT_LIMIT: usize = 1024;
 
-/// One thing that happened to an object.
+/// One event in the history of an object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "what", content = "detail", rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum JournalEntry {
     /// It was put in the queue.
     Triggered {
-        /// Why.
+        /// The reason.
         #[serde(serialize_with = "as_text")]
         reason: RunReason,
-        /// In which lane.
+        /// The lane.
         #[serde(serialize_with = "lane_word")]
         lane: Lane,
     },
     /// A run began.
     Started,
-    /// A run ended without an error; the word of its verdict.
+    /// A run ended; the word of its action.
     Ended(&'static str),
-    /// A run or a call met pushback.
+    /// A run or a call failed.
     Pushback {
-        /// Of which kind.
+        /// The class of the error.
         #[serde(serialize_with = "class_word")]
         class: ErrorClass,
-        /// What it said.
+        /// Its text.
         message: String,
     },
-    /// A conflict is over: it is known who was first.
+    /// A conflict ended: the winner is known.
     Conflict {
-        /// What was written to.
+        /// The written object.
         #[serde(serialize_with = "as_text")]
         object: ObjectRef,
-        /// The field manager that was first, where the object tells.
+        /// The field manager that was first, if the object shows it.
         winner: Option<String>,
     },
-    /// Something was written, or left alone because it was so already.
+    /// An object was written, or left alone because it was equal already.
     Wrote {
         /// `apply`, `status`, `delete` and so on.
         verb: &'static str,
-        /// What it was written to.
+        /// The written object.
         #[serde(serialize_with = "as_text")]
         object: ObjectRef,
-        /// The version it got; `None` when nothing had to be written.
+        /// Its new version; `None` if nothing was written.
         #[serde(serialize_with = "version_text")]
         version: Option<ResourceVersion>,
     },
-    /// An effect was carried out, but the lease was no longer held when it returned.
+    /// An effect was carried out, but the lease had been lost when it returned.
     Stale {
         /// `apply`, `status`, `delete` and so on.
         verb: &'static str,
-        /// What it was done to.
+        /// The written object.
         #[serde(serialize_with = "as_text")]
         object: ObjectRef,
     },
@@ -96,13 +96,13 @@ impl JournalEntry {
 pub struct JournalLine {
     /// The wall time at which it happened, for people.
     pub at: Timestamp,
-    /// The time since the journal began, on the monotonic clock: what differences are taken of.
+    /// The time since the journal began, on the monotonic clock: for computing differences.
     #[serde(rename = "offsetSeconds", serialize_with = "in_seconds")]
     pub offset: Duration,
-    /// How often it happened: older lines that say the same are kept as one.
+    /// How often it happened: older equal lines are merged into one.
     #[serde(skip_serializing_if = "is_once")]
     pub times: u64,
-    /// When it last happened, if it did several times.
+    /// When it last happened, if more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// What happened.

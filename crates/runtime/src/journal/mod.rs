@@ -1,7 +1,7 @@
-//! What happened to each object, newest last: triggers, runs, verdicts, writes, pushback.
+//! The history of each object, newest last: triggers, runs, outcomes, writes, errors.
 //!
-//! A bounded memory of this process, for `trace` and the web page. Never a source of decisions,
-//! and never a place for secrets: what is written here is shown to whoever may see the object.
+//! Bounded, in memory, for `trace` and the web page. Decisions must not depend on it, and it must not
+//! contain secrets: it is shown to all users who may see the object.
 
 mod entry;
 mod object;
@@ -17,12 +17,12 @@ use crate::support::LruMap;
 pub use self::entry::{JournalEntry, JournalLine};
 use self::object::ObjectJournal;
 
-/// How much a journal remembers.
+/// The limits of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalCapacity {
-    /// Lines of one object; older ones that say the same become one, then the oldest goes first.
+    /// Lines per object. Older equal lines are merged first, then the oldest is dropped.
     pub lines: usize,
-    /// Objects; the one that was quiet for longest goes first.
+    /// Number of objects. The one without an entry for the longest time is dropped first.
     pub objects: usize,
 }
 
@@ -59,7 +59,7 @@ impl Journal {
         }))
     }
 
-    /// Notes that `entry` happened to `object`, now.
+    /// Records that `entry` happened to `object`, now.
     pub fn record(&self, object: &ObjectRef, entry: JournalEntry) {
         let line = JournalLine {
             at: self.0.clock.now(),
@@ -74,7 +74,7 @@ impl Journal {
         });
     }
 
-    /// What is remembered of `object`, oldest first.
+    /// The entries of `object`, oldest first.
     #[must_use]
     pub fn read(&self, object: &ObjectRef) -> Vec<JournalLine> {
         self.with_objects(|pages| {
@@ -84,14 +84,18 @@ impl Journal {
         })
     }
 
-    /// The objects of which anything is remembered, in order of their names.
+    /// The objects that have entries, in order of their names.
     #[must_use]
     pub fn objects(&self) -> Vec<ObjectRef> {
         self.with_objects(|pages| pages.keys().cloned().collect())
     }
 
     fn with_objects<T>(&self, act: impl FnOnce(&mut LruMap<ObjectRef, ObjectJournal>) -> T) -> T {
-        act(&mut self.0.objects.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self
+            .0
+            .objects
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -159,7 +163,7 @@ mod tests {
         journal.record(&object("a"), pushback(&"ä".repeat(TEXT_LIMIT)));
         let JournalEntry::Pushback { message: text, .. } = &journal.read(&object("a"))[0].entry
         else {
-            panic!("it was a pushback");
+            panic!("not a pushback");
         };
         assert!(text.len() <= TEXT_LIMIT + 3 && text.ends_with("ä..."));
     }

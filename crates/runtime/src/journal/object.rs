@@ -1,5 +1,5 @@
-//! The lines of one object. When there is no more room, older lines that say the same become one line that says how
-//! often: a storm must not wash away how it began.
+//! The lines of one object. When it is full, older equal lines are merged into one with a count, so that
+//! the first lines of a long incident are kept.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ pub(super) struct ObjectJournal {
 }
 
 impl ObjectJournal {
-    /// Adds a line; keeps `room` lines at most.
+    /// Adds a line; keeps at most `room` lines.
     pub(super) fn add(&mut self, line: JournalLine, room: usize) {
         self.lines.push_back(line);
         while self.lines.len() > room {
@@ -26,8 +26,8 @@ impl ObjectJournal {
         self.lines.iter()
     }
 
-    /// Drops the oldest line of the older half that only tells that somebody looked, or else the oldest: a quiet day
-    /// must not wash a storm away either.
+    /// Drops the oldest line of the older half that only records a read, or else the oldest, so that routine runs
+    /// do not displace an incident.
     fn evict_line(&mut self) {
         let half = self.lines.len() / 2;
         let routine = self.lines.iter().take(half);
@@ -37,8 +37,8 @@ impl ObjectJournal {
         self.lines.remove(routine.unwrap_or(0));
     }
 
-    /// Makes one of the lines of the older half that say the same, but never across the change of a condition: how
-    /// often something was in the way of each is what one wants to know. Whether that made room.
+    /// Merges equal lines of the older half, but never across the change of a condition, so that the count of
+    /// errors in each state is kept. Returns whether that made room.
     fn merge_repeats(&mut self) -> bool {
         let before = self.lines.len();
         let newer = self.lines.split_off(before / 2);
@@ -81,7 +81,7 @@ impl JournalEntry {
         }
     }
 
-    /// Whether two entries differ in nothing but versions and wording.
+    /// Whether two entries differ only in versions and wording.
     fn is_same_event(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Pushback { class: one, .. }, Self::Pushback { class: two, .. }) => one == two,
@@ -163,7 +163,7 @@ mod tests {
     fn routine_lines_do_not_evict_a_burst() {
         let mut page = ObjectJournal::default();
         for second in 1..=18 {
-            for entry in lost("rival") {
+            for entry in lost("another") {
                 page.add(line(second, entry), 32);
             }
         }
@@ -173,7 +173,7 @@ mod tests {
             page.add(line(second, JournalEntry::Ended("recheck")), 32);
         }
         assert!(page.lines().count() <= 32);
-        assert_eq!(conflicts(&page), [("rival".to_owned(), 18)]);
+        assert_eq!(conflicts(&page), [("another".to_owned(), 18)]);
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         let mut page = ObjectJournal::default();
         page.add(line(0, condition("Unknown")), 16);
         for second in 1..=200 {
-            for entry in lost("rival") {
+            for entry in lost("another") {
                 page.add(line(second, entry), 16);
             }
         }
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_happened_before_and_after_a_condition_changed_is_counted_apart() {
         let mut page = ObjectJournal::default();
-        for (seconds, winner) in [(0..20, "rival"), (30..50, "rival"), (60..80, "other")] {
+        for (seconds, winner) in [(0..20, "another"), (30..50, "another"), (60..80, "other")] {
             let after = seconds.end;
             for second in seconds {
                 for entry in lost(winner) {

@@ -1,8 +1,8 @@
-//! The shell around the election: carries out what it decides, and tells fence and watchers.
+//! Runs the election: carries out its steps, and updates the fence and followers.
 //!
-//! One call at a time, each under a deadline. A call that was begun is never dropped half-way on
-//! shutdown: a claim whose answer nobody waits for could leave the lease held by a process that is
-//! gone.
+//! One call at a time, each with a deadline. A call is never dropped half-way on
+//! shutdown: otherwise an unfinished claim could leave the lease with a process that has
+//! exited.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -19,9 +19,9 @@ use tokio_util::sync::CancellationToken;
 use super::election::{ElectionState, ElectionStep};
 use super::record::LeaderElectionRecord;
 use super::{Shared, Stage};
-use crate::ratelimit::api::LEASE;
-use crate::error::{Error, ErrorClass, Result};
 use crate::call_context::CallContext;
+use crate::error::{Error, ErrorClass, Result};
+use crate::ratelimit::api::LEASE;
 use crate::telemetry::{
     LeaseCallFailed, LeaseContended, LeaseGained, LeaseLost, LeaseReleased, LeaseSlowPath,
 };
@@ -29,14 +29,14 @@ use crate::version::ResourceVersion;
 
 type Watch = Pin<Box<dyn Stream<Item = kube::Result<WatchEvent<Object>>> + Send>>;
 
-/// How often giving up is tried: a rival's write or a lost answer may come in between.
+/// How many times the release is tried: another write or a lost response may come in between.
 const RELEASE_ATTEMPTS: usize = 3;
 
 struct Candidate {
     shared: Arc<Shared>,
     election: ElectionState,
     started: Instant,
-    /// The object the election's view was read from: what a claim leaves alone is copied from it.
+    /// The object that the election's state was read from. A claim copies its other fields.
     object: Option<Object>,
     watch: Option<Watch>,
     is_leading: bool,
@@ -59,7 +59,7 @@ pub(super) async fn run(shared: Arc<Shared>, shutdown: CancellationToken) {
     candidate.run_election(&shutdown).await;
     candidate.stop_leading();
     let limit = candidate.started + candidate.now() + shared.config.request_timeout();
-    // A lease that cannot be given up in time expires by itself.
+    // A lease that cannot be released in time expires by itself.
     drop(timeout_at(limit, candidate.release()).await);
 }
 
@@ -81,7 +81,9 @@ impl Candidate {
             }
             match self.election.next(self.now(), self.shared.clock.now()) {
                 ElectionStep::Read => self.read().await,
-                ElectionStep::Claim { record, replaces } => self.write_claim(record, replaces).await,
+                ElectionStep::Claim { record, replaces } => {
+                    self.write_claim(record, replaces).await
+                }
                 ElectionStep::Wait(until) => self.wait(until, shutdown).await,
             }
         }
@@ -91,14 +93,14 @@ impl Candidate {
         self.started.elapsed()
     }
 
-    /// Says what the election's view means: fence first, then everybody else.
+    /// Publishes the result of the election: the fence first, then everything else.
     fn apply_election_state(&mut self) {
         let held = self.election.held_until();
         let held = held.filter(|until| self.now() < *until);
         if let Some(until) = held {
             self.shared.fence.extend_until(self.started + until);
         }
-        // Before anybody hears of it: the first thing a leader asks is which one it is.
+        // Before it is published, because a new leader first reads its term.
         let (holder, transitions) = (self.election.holder(), self.election.transitions());
         self.shared.with_status(|status| {
             status.holder = holder.map(str::to_owned);
@@ -115,7 +117,8 @@ impl Candidate {
             }
             _ => {}
         }
-        self.shared.with_status(|status| status.leading = self.is_leading);
+        self.shared
+            .with_status(|status| status.leading = self.is_leading);
     }
 
     fn start_leading(&mut self) {
@@ -143,10 +146,10 @@ impl Candidate {
     }
 
     async fn wait(&mut self, until: Duration, shutdown: &CancellationToken) {
-        // Losing the lease is news as well, even when there is nothing to do about it.
+        // A lost lease must be published even if there is nothing else to do.
         let lapse = self.election.held_until().filter(|_| self.is_leading);
         let until = self.started + lapse.map_or(until, |lapse| lapse.min(until));
-        // From a version that was just read: after a failure the next read comes first, in its time.
+        // The watch starts from a version that was just read: after a failure the next read comes first.
         if !self.is_leading && self.watch.is_none() && !self.election.is_stale() {
             self.watch = self.open_watch();
         }
@@ -173,7 +176,9 @@ impl Candidate {
 
     fn handle_watch_event(&mut self, event: Option<kube::Result<WatchEvent<Object>>>) {
         match event {
-            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => self.observe_lease(lease),
+            Some(Ok(WatchEvent::Added(lease) | WatchEvent::Modified(lease))) => {
+                self.observe_lease(lease)
+            }
             Some(Ok(WatchEvent::Deleted(_))) => {
                 self.object = None;
                 self.watch = None;
@@ -203,7 +208,10 @@ impl Candidate {
         let read = shared.api.get_opt(&shared.config.name);
         match self.call(read).await {
             Ok(Some(lease)) => {
-                if self.election.check_rollback(&version_of(&lease), self.now()) {
+                if self
+                    .election
+                    .check_rollback(&version_of(&lease), self.now())
+                {
                     // It waits for versions that may never come.
                     self.watch = None;
                 }
@@ -217,12 +225,18 @@ impl Candidate {
         }
     }
 
-    async fn write_claim(&mut self, record: LeaderElectionRecord, replaces: Option<ResourceVersion>) {
+    async fn write_claim(
+        &mut self,
+        record: LeaderElectionRecord,
+        replaces: Option<ResourceVersion>,
+    ) {
         let create = replaces.is_none();
         match self.write(&record, replaces).await {
             Ok(lease) => self.observe_lease(lease),
             Err(error) => match error.class() {
-                ErrorClass::Conflict | ErrorClass::Exists => self.election.record_claim_conflict(self.now()),
+                ErrorClass::Conflict | ErrorClass::Exists => {
+                    self.election.record_claim_conflict(self.now())
+                }
                 ErrorClass::Missing if !create => {
                     self.object = None;
                     self.election.observe_absence(self.now());
@@ -261,7 +275,7 @@ impl Candidate {
         self.call(api.replace(name, &params, &lease)).await
     }
 
-    /// Makes a call under its deadline. A leader's ends with its right to lead, so that it notices.
+    /// Makes a call with its deadline. A leader's call ends with its right to lead, so that it notices.
     async fn call<T>(&mut self, call: impl Future<Output = kube::Result<T>>) -> Result<T> {
         let limit = Instant::now() + self.shared.config.request_timeout();
         let lapse = self.election.held_until().filter(|_| self.is_leading);
@@ -274,7 +288,7 @@ impl Candidate {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Error::new(
                 ErrorClass::Unavailable,
-                "no answer before the deadline",
+                "no response before the deadline",
             )),
         }
     }
@@ -289,7 +303,7 @@ impl Candidate {
         self.election.record_failure(self.now());
     }
 
-    /// Gives the lease up, so that the next need not wait for it to expire.
+    /// Releases the lease, so that the next leader need not wait for it to expire.
     async fn release(&mut self) {
         self.watch = None;
         for _ in 0..RELEASE_ATTEMPTS {
@@ -326,7 +340,7 @@ async fn next_event(watch: &mut Option<Watch>) -> Option<kube::Result<WatchEvent
     }
 }
 
-/// Says what the holder says of itself, beside what others wrote there.
+/// Writes the holder's own annotations, and keeps those of others.
 fn annotate(lease: &mut Object, annotations: &BTreeMap<String, String>) {
     if annotations.is_empty() {
         return;

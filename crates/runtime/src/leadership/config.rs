@@ -1,11 +1,11 @@
-//! Which lease, as whom, and how patiently.
+//! The configuration of a lease: name, identity and times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::{Error, ErrorClass, Result};
 
-/// The annotation of a Lease that says where its holder can be looked at.
+/// The annotation of a Lease with the admin address of its holder.
 pub const ADMIN_ANNOTATION: &str = "aplomb.dev/admin";
 
 /// How a replica contends for a lease. The times are those of client-go.
@@ -15,17 +15,17 @@ pub struct LeaseConfig {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Who this replica is. No two processes may share it, not even one after the other: a process
-    /// that starts under the name of one that is only paused would take its renewals for its own.
+    /// The identity of this replica. No two processes may share it, not even one after the other: a process
+    /// that starts with the name of a paused one would take its renewals for its own.
     pub identity: String,
-    /// For how long others wait after the last renewal they saw.
+    /// How long others wait after the last renewal they saw.
     pub lease_duration: Duration,
-    /// For how long this replica acts after the last renewal it sent. The difference to `duration`
-    /// is what clocks may drift apart in that time.
+    /// How long this replica acts after the last renewal it sent. The difference to `duration`
+    /// is the clock drift that is tolerated in that time.
     pub renew_deadline: Duration,
-    /// How often the holder renews, and how long anybody waits after a failed call.
+    /// How often the holder renews, and how long a replica waits after a failed call.
     pub retry_period: Duration,
-    /// What the holder writes on the Lease for people: annotations and their values.
+    /// Annotations that the holder writes to the Lease.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -44,7 +44,7 @@ impl LeaseConfig {
         }
     }
 
-    /// The same with the address at which the holder can be looked at, under [`ADMIN`].
+    /// The same with the admin address of the holder, under [`ADMIN`].
     #[must_use]
     pub fn with_admin_address(mut self, admin: Option<&str>) -> Self {
         let shown = admin.map(|admin| (ADMIN_ANNOTATION.to_owned(), admin.to_owned()));
@@ -52,12 +52,12 @@ impl LeaseConfig {
         self
     }
 
-    /// How long one call may take: half of what a renewal may, so that there is a second chance.
+    /// How long one call may take: half of the time for a renewal, so that there is a second attempt.
     pub(super) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 2
     }
 
-    /// Refuses times with which two replicas could act at once, or a leader could not renew.
+    /// Rejects times with which two replicas could act at once, or a leader could not renew.
     pub(super) fn validate(&self) -> Result<()> {
         let wrong = if self.identity.is_empty() {
             "the identity is empty"
@@ -65,7 +65,9 @@ impl LeaseConfig {
             "the duration must be whole seconds, at least one"
         } else if self.lease_duration <= self.renew_deadline {
             "the duration must be longer than the renewal deadline"
-        } else if self.renew_deadline <= self.retry_period.mul_f64(1.2) || self.retry_period.is_zero() {
+        } else if self.renew_deadline <= self.retry_period.mul_f64(1.2)
+            || self.retry_period.is_zero()
+        {
             "the renewal deadline must be longer than 1.2 times the retry period"
         } else {
             return Ok(());

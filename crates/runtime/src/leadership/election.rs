@@ -1,10 +1,10 @@
-//! The election as a pure state machine: what was observed, and when on this replica's own
-//! monotonic clock, decides whether to read, to claim or to wait.
+//! The election as a pure state machine. From its observations, and from when it made them on its own
+//! monotonic clock, it decides whether to read, to claim or to wait.
 //!
-//! Why two replicas never act at once: a holder acts for `renew` after it *sent* a renewal; another
-//! claims only after the record has stood unchanged for `duration` since it *saw* it, which was
-//! after it was sent; and `duration` is longer. A claim replaces the version it was judged by, so a
-//! renewal in between refuses it. Neither wall time nor the other's clock has a part in this.
+//! Two replicas never act at once: a holder acts for `renew` after it *sent* a renewal; another
+//! claims only after the record has been unchanged for `duration` since it *saw* it, which was
+//! after it was sent; and `duration` is longer. A claim replaces the version that it was based on, so a
+//! renewal in between makes it fail. Neither wall time nor another replica's clock is used.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::config::LeaseConfig;
 use super::record::LeaderElectionRecord;
 use crate::version::ResourceVersion;
 
-/// How many reads in a row must be older than what is known before they are believed.
+/// How many reads in a row must be older than the known state before they are accepted.
 const ROLLBACK_CONFIRMATIONS: u32 = 3;
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ElectionStep {
     /// Read the lease.
@@ -27,11 +27,11 @@ pub(crate) enum ElectionStep {
         record: LeaderElectionRecord,
         replaces: Option<ResourceVersion>,
     },
-    /// Nothing before this time, unless the lease changes.
+    /// Do nothing before this time, unless the lease changes.
     Wait(Duration),
 }
 
-/// What is known of the object.
+/// The known state of the object.
 #[derive(Clone, Debug, PartialEq)]
 enum LeaseObservation {
     Unknown,
@@ -42,35 +42,35 @@ enum LeaseObservation {
     },
 }
 
-/// A write of ours: when it was sent, and the stamp by which it is known again.
+/// A write of ours: when it was sent, and the timestamp that identifies it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct SentClaim {
     at: Duration,
     stamp: Timestamp,
 }
 
-/// One candidate's view of the election. Times are since an arbitrary beginning.
+/// One candidate's state of the election. Times are since an arbitrary beginning.
 #[derive(Debug)]
 pub(crate) struct ElectionState {
     config: LeaseConfig,
     view: LeaseObservation,
-    /// When the present record was first seen: another's hold ends its duration after this.
+    /// When the current record was first seen: another's hold ends its duration after this.
     observed_at: Duration,
-    /// When anything was last heard of the lease, changed or not.
+    /// When the lease was last read or its watch delivered anything.
     last_response_at: Duration,
-    /// What is seen may be out of date: read before writing.
+    /// The known state may be out of date: read before writing.
     stale: bool,
-    /// Before this no other hold can have ended, even if its record is gone.
+    /// No other hold can have ended before this, even if its record is gone.
     others_hold_until: Duration,
-    /// The claim whose outcome is not known.
+    /// The claim with an unknown outcome.
     pending: Option<SentClaim>,
-    /// The last claim that is known to have been carried out, while the record is ours.
+    /// The last claim that is known to have succeeded, while the record is ours.
     confirmed: Option<SentClaim>,
-    /// This process claimed the lease, and nothing has made its view of it void since.
+    /// This process claimed the lease, and its state has not become void since.
     has_claim: bool,
-    /// Reads in a row that were older than what is known.
+    /// Reads in a row that were older than the known state.
     rollbacks: u32,
-    /// No call before this time, and no claim before that.
+    /// No call before the first time, and no claim before the second.
     call_at: Duration,
     claim_at: Duration,
     stamp: Timestamp,
@@ -97,7 +97,8 @@ impl ElectionState {
 
     /// Until when this replica may act, if it holds the lease.
     pub(crate) fn held_until(&self) -> Option<Duration> {
-        self.confirmed.map(|sent| sent.at + self.config.renew_deadline)
+        self.confirmed
+            .map(|sent| sent.at + self.config.renew_deadline)
     }
 
     /// How often the lease has changed hands.
@@ -108,7 +109,7 @@ impl ElectionState {
         }
     }
 
-    /// Whom the record names.
+    /// The holder in the record.
     pub(crate) fn holder(&self) -> Option<&str> {
         match &self.view {
             LeaseObservation::Present { record, .. } => record.holder.as_deref(),
@@ -116,7 +117,7 @@ impl ElectionState {
         }
     }
 
-    /// The next step. A claim is taken for sent at `now`.
+    /// The next step. A claim counts as sent at `now`.
     pub(crate) fn next(&mut self, now: Duration, wall: Timestamp) -> ElectionStep {
         if now < self.call_at {
             return ElectionStep::Wait(self.call_at);
@@ -128,8 +129,9 @@ impl ElectionState {
         if now >= claim_at {
             return self.claim(now, wall);
         }
-        // Silence of the holder, or of the watch: look which.
-        let read_at = self.last_response_at + self.config.retry_period + self.config.retry_period / 4;
+        // No renewal or event for too long: find out why with a read.
+        let read_at =
+            self.last_response_at + self.config.retry_period + self.config.retry_period / 4;
         if self.is_own_record() {
             ElectionStep::Wait(claim_at)
         } else if now >= read_at {
@@ -143,10 +145,12 @@ impl ElectionState {
     fn next_claim_at(&self) -> Duration {
         match &self.view {
             LeaseObservation::Unknown | LeaseObservation::Absent => self.others_hold_until,
-            LeaseObservation::Present { record, .. } if self.is_own_record() => match self.confirmed {
-                Some(sent) if record.holder.is_some() => sent.at + self.config.retry_period,
-                _ => Duration::ZERO,
-            },
+            LeaseObservation::Present { record, .. } if self.is_own_record() => {
+                match self.confirmed {
+                    Some(sent) if record.holder.is_some() => sent.at + self.config.retry_period,
+                    _ => Duration::ZERO,
+                }
+            }
             LeaseObservation::Present { record, .. } => match record.holder {
                 Some(_) => self.observed_at + record.duration,
                 None => Duration::ZERO,
@@ -181,8 +185,8 @@ impl ElectionState {
         ElectionStep::Claim { record, replaces }
     }
 
-    /// The wall time in the precision of a Lease, made unique: two claims of one replica can then
-    /// be told apart whatever its wall clock does.
+    /// The wall time in the precision of a Lease, made unique, so that two claims of one replica can
+    /// be distinguished even if its wall clock jumps.
     fn next_stamp(&mut self, wall: Timestamp) -> Timestamp {
         let micros = Timestamp::from_microsecond(wall.as_microsecond()).unwrap_or(wall);
         let after = self.stamp.checked_add(SignedDuration::from_micros(1));
@@ -190,17 +194,17 @@ impl ElectionState {
         self.stamp
     }
 
-    /// The lease is about to be observed at `version` because it was read. Reads are consistent, so
-    /// one that insists on the past tells of a restore from a backup: what was known is void then,
-    /// which is answered with `true`. Whoever led before may act for a while yet, whoever the record
-    /// names, so a full duration is waited.
+    /// Called before the lease is observed at `version` by a read. Reads are consistent, so repeated older
+    /// versions mean a restore from a backup. The known state is then void, and the result is `true`. The former
+    /// leader may still act for a while, regardless of the holder in the record, so a full duration must
+    /// pass.
     pub(crate) fn check_rollback(&mut self, version: &ResourceVersion, now: Duration) -> bool {
         if !self.is_older(version) {
             return false;
         }
         self.rollbacks += 1;
         if self.rollbacks < ROLLBACK_CONFIRMATIONS {
-            // No use in asking a server that lags again at once.
+            // An immediate retry against a lagging server would not help.
             self.call_at = now + self.config.retry_period;
             return false;
         }
@@ -217,8 +221,8 @@ impl ElectionState {
             if known != version && known.includes(version) == Some(true))
     }
 
-    /// The lease was read, its watch told of it, or it is the answer to a claim. `false` if that is
-    /// older than what is known.
+    /// The lease was read, its watch delivered it, or it is the response to a claim. `false` if it is
+    /// older than the known state.
     pub(crate) fn observe_record(
         &mut self,
         record: LeaderElectionRecord,
@@ -241,7 +245,7 @@ impl ElectionState {
         true
     }
 
-    /// Who holds it now decides what is left of our claims.
+    /// The current holder decides which of our claims remain.
     fn resolve_claim(&mut self, stamp: Option<Timestamp>, now: Duration) {
         if self.is_own_record() {
             let known = |sent: &SentClaim| Some(sent.stamp) == stamp;
@@ -267,36 +271,36 @@ impl ElectionState {
         self.confirmed = None;
     }
 
-    /// The claim was refused because another write was first.
+    /// The claim failed because another write was first.
     pub(crate) fn record_claim_conflict(&mut self, now: Duration) {
         self.pending = None;
         self.stale = true;
         self.claim_at = now + self.config.retry_period / 8;
     }
 
-    /// Whether this replica tried to hold it, and its record may be the answer to that.
+    /// Whether this replica tried to hold it, and its record may be the result.
     pub(crate) fn has_claimed(&self) -> bool {
         self.has_claim
     }
 
-    /// Whether what is known may be out of date.
+    /// Whether the known state may be out of date.
     pub(crate) fn is_stale(&self) -> bool {
         self.stale
     }
 
-    /// The watch ended: what it would have told has to be read.
+    /// The watch ended: its changes have to be read.
     pub(crate) fn record_watch_end(&mut self, now: Duration) {
         self.record_failure(now);
     }
 
-    /// A call failed. A claim may have been carried out all the same.
+    /// A call failed. A claim may still have succeeded.
     pub(crate) fn record_failure(&mut self, now: Duration) {
         self.stale = true;
         self.call_at = now + self.config.retry_period;
     }
 
-    /// Gives the lease up: this replica may not act from here on. What to write so that another
-    /// need not wait, if the record is ours.
+    /// Releases the lease: this replica may not act any more. Returns the record to write so that another
+    /// replica need not wait, if the lease is ours.
     pub(crate) fn release(
         &mut self,
         wall: Timestamp,
@@ -317,8 +321,8 @@ impl ElectionState {
         ours.then(|| (released, version.clone()))
     }
 
-    /// Whether the record names this replica and this process wrote it: one that a former process
-    /// of the same name left behind has to run out like any other.
+    /// Whether the record has this replica as its holder and this process wrote it. One that a former process
+    /// of the same name left has to expire like any other.
     fn is_own_record(&self) -> bool {
         self.has_claimed() && self.holder() == Some(&*self.config.identity)
     }

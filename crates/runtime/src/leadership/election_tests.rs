@@ -1,4 +1,4 @@
-//! The election against an adversary: pauses, lost and late messages, wall clocks that are wrong
+//! The election against an adversary: pauses, lost and late messages, wrong wall clocks
 //! and monotonic clocks that drift apart.
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use super::*;
 
 const STEP: Duration = Duration::from_millis(50);
 
-/// What the adversary does, as data, so that a failure shrinks.
+/// The actions of the adversary, as data, so that a failure shrinks.
 #[derive(Clone, Debug)]
 struct Plan {
     seed: u64,
@@ -51,7 +51,7 @@ enum Answer {
     Conflict,
 }
 
-/// A message on its way; it arrives whether or not its sender still waits for it.
+/// A message in transit; it arrives even if its sender no longer waits for it.
 #[derive(Debug)]
 struct Message {
     from: usize,
@@ -279,7 +279,7 @@ impl Arena {
         }
     }
 
-    /// The watch of a standby, when it happens to work.
+    /// A standby's watch delivers the lease, if it works.
     fn deliver_watch_event(&mut self, index: usize) {
         let works = self.chance(0.3);
         let replica = &mut self.replicas[index];
@@ -402,7 +402,7 @@ fn a_lease_that_looks_long_expired_is_watched_for_its_duration() {
         ElectionStep::Wait(_) | ElectionStep::Read
     ));
     let ElectionStep::Claim { record, replaces } = election.next(at(115), wall) else {
-        panic!("it stood unchanged for its duration");
+        panic!("the record has been unchanged for its duration");
     };
     assert_eq!(replaces, Some(ResourceVersion::Number(3)));
     assert_eq!((record.transitions, record.acquired), (5, record.renewed));
@@ -439,7 +439,7 @@ fn a_claim_whose_answer_was_lost_counts_from_when_it_was_sent() {
     let mut election = ElectionState::new(LeaseConfig::new("default", "demo", "me"));
     election.observe_absence(at(10));
     let ElectionStep::Claim { record, .. } = election.next(at(10), Timestamp::UNIX_EPOCH) else {
-        panic!("nobody holds it");
+        panic!("the lease is not held");
     };
     election.record_failure(at(15));
     assert_eq!(election.held_until(), None);
@@ -478,6 +478,9 @@ fn repeated_old_reads_are_accepted_after_a_full_duration() {
         let taken = election.observe_record(ours.clone(), ResourceVersion::Number(5), now);
         assert_eq!(taken, believed);
     }
-    assert!(!claims(&mut election, at(120)), "another may lead yet");
+    assert!(
+        !claims(&mut election, at(120)),
+        "another replica may still lead"
+    );
     assert!(claims(&mut election, at(121)));
 }

@@ -1,8 +1,8 @@
-//! Leader election on a `coordination.k8s.io/v1` Lease, in client-go's record, so that replicas of
-//! either kind can stand beside each other.
+//! Leader election on a `coordination.k8s.io/v1` Lease, in client-go's format, so that replicas
+//! with client-go can take part.
 //!
-//! Judged on the receiver's monotonic clock, written under the version it was judged by, and taken
-//! up at once when it is released, because a standby watches it. Losing the lease shuts the
+//! Decided on the local monotonic clock, and written on top of the version it was decided on. A released
+//! lease is taken at once, because standbys watch it. Losing the lease closes the
 //! [`Fence`]; it does not end the process.
 
 mod candidate;
@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::fence::Fence;
 use crate::telemetry::Telemetry;
 
-/// A replica's part in an election. Clones share it.
+/// A replica's participation in an election. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LeaderElector(Arc<Shared>);
 
@@ -48,24 +48,24 @@ enum Stage {
     Stopped,
 }
 
-/// What is known of a lease, for people.
+/// The known state of a lease, for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaseStatus {
     /// Namespace and name.
     pub lease: String,
-    /// Who this replica is.
+    /// The identity of this replica.
     pub identity: String,
     /// Whether it leads.
     pub leading: bool,
-    /// Who holds the lease, as far as is known.
+    /// The holder of the lease, as far as known.
     pub holder: Option<String>,
     /// How often it has changed hands.
     pub transitions: i32,
 }
 
 impl LeaderElector {
-    /// Prepares to contend. The fence is shut until the lease is held.
+    /// Prepares to contend. The fence is closed until the lease is held.
     pub fn new(
         client: Client,
         config: LeaseConfig,
@@ -95,39 +95,39 @@ impl LeaderElector {
         })))
     }
 
-    /// Whether this replica leads. The fence is opened before this says so, and shut before it
-    /// says otherwise.
+    /// Whether this replica leads. The fence is opened before this becomes true, and closed before it
+    /// becomes false.
     #[must_use]
     pub fn leading(&self) -> watch::Receiver<bool> {
         self.0.leading.subscribe()
     }
 
-    /// What is known of the lease.
+    /// The known state of the lease.
     #[must_use]
     pub fn status(&self) -> LeaseStatus {
         self.0.with_status(|status| status.clone())
     }
 
-    /// Which leader this replica is, or would be, in the order of hand-overs; the first is 1.
+    /// The number of this leader, or of the next one, in the order of hand-overs; the first is 1.
     #[must_use]
     pub fn term(&self) -> u64 {
         let transitions = self.0.with_status(|status| status.transitions);
         u64::try_from(transitions).unwrap_or_default() + 1
     }
 
-    /// Contends, and renews while it leads, until `shutdown` or [`LeaderElector::release`]; then gives the
-    /// lease up. Dropped before that, it shuts the fence and leaves the lease to expire.
+    /// Contends, and renews while it leads, until `shutdown` or [`LeaderElector::release`]; then releases the
+    /// lease. If it is dropped before that, it closes the fence and leaves the lease to expire.
     ///
-    /// It goes on renewing while the rest of the process drains: cancel `shutdown` after that.
+    /// It keeps renewing while the rest of the process drains: cancel `shutdown` after that.
     pub fn run(&self, shutdown: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
         candidate::run(self.0.clone(), shutdown)
     }
 
-    /// Ends [`LeaderElector::run`] and returns when the lease has been given up.
+    /// Ends [`LeaderElector::run`] and returns when the lease has been released.
     pub async fn release(&self) {
         self.0.stop.cancel();
         let mut stage = self.0.stage.subscribe();
-        // The sender is our own, so the wait cannot fail.
+        // We own the sender, so the wait cannot fail.
         drop(stage.wait_for(|stage| *stage != Stage::Running).await);
     }
 }

@@ -1,4 +1,4 @@
-//! The record that candidates read and write: client-go's, field for field.
+//! The record that candidates read and write, with the same fields as client-go's.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 /// Who holds the lease, and since when by that holder's own clock.
 ///
-/// The times are for people: no decision is made on another machine's clock.
+/// The times are for people: no decision uses another machine's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LeaderElectionRecord {
     /// `None` after a release.
@@ -20,7 +20,7 @@ pub(crate) struct LeaderElectionRecord {
 }
 
 impl LeaderElectionRecord {
-    /// Reads the record of a Lease, whoever wrote it.
+    /// Reads the record of a Lease of any writer.
     pub(crate) fn from_lease(lease: &Lease) -> Self {
         let spec = lease.spec.clone().unwrap_or_default();
         let seconds = spec.lease_duration_seconds.unwrap_or_default();
@@ -33,7 +33,7 @@ impl LeaderElectionRecord {
         }
     }
 
-    /// Puts the record into a Lease and leaves everything else in it alone.
+    /// Writes the record into a Lease and keeps its other fields.
     pub(crate) fn write_to(&self, lease: &mut Lease) {
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.holder_identity = Some(self.holder.clone().unwrap_or_default());

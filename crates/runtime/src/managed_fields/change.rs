@@ -1,6 +1,6 @@
-//! Whether somebody else changed an object between two states that a write of ours lies between.
+//! Whether another writer changed an object between two states that a write of ours lies between.
 //!
-//! Pure. In doubt the answer is yes: a needless run is cheap, a missed change is not.
+//! Pure. In doubt the result is yes: a needless run is cheap, a missed change is not.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::{entries, entry_text, union};
 /// The part of an object that one write can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectPart {
-    /// Everything but the status: an apply or an update of the object itself.
+    /// Everything but the status: by an apply or update of the object itself.
     Main,
     /// The status, through its subresource.
     Status,
@@ -18,10 +18,10 @@ pub enum ObjectPart {
     Finalizers,
 }
 
-/// Fields that change with every write, whoever makes it.
+/// Fields that change with every write.
 const BOOKKEEPING: [&str; 4] = ["managedFields", "resourceVersion", "generation", "selfLink"];
 
-/// Fields that no manager owns and no write of ours changes.
+/// Fields that no manager owns and that our writes do not change.
 const UNMANAGED: [&str; 4] = [
     "uid",
     "creationTimestamp",
@@ -29,9 +29,9 @@ const UNMANAGED: [&str; 4] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// Whether anything differs between `old` and `new` that is no doing of `manager`, where one write
-/// of `manager` made `new`. Which part that write went to is told from what differs, as one write
-/// goes to one part only; if it is known, [`foreign_change_beside`] is exact.
+/// Whether anything differs between `old` and `new` that `manager` did not write, if one write
+/// of `manager` made `new`. The part that this write went to is inferred from the difference, because a write
+/// has only one part; if it is known, [`foreign_change_beside`] is exact.
 #[must_use]
 pub fn is_foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     let status = old.get("status") != new.get("status");
@@ -45,12 +45,19 @@ pub fn is_foreign_change(old: &Value, new: &Value, manager: &str) -> bool {
     is_foreign_change_excluding(old, new, manager, part)
 }
 
-/// Whether anything differs between `old` and `new` that is no doing of `manager`, which wrote
+/// Whether anything differs between `old` and `new` that `manager` did not write, if it wrote
 /// `part` in between.
 #[must_use]
-pub fn is_foreign_change_excluding(old: &Value, new: &Value, manager: &str, part: ObjectPart) -> bool {
-    let (Some(old_owners), Some(new_owners)) = (Owners::from_object(old, manager), Owners::from_object(new, manager))
-    else {
+pub fn is_foreign_change_excluding(
+    old: &Value,
+    new: &Value,
+    manager: &str,
+    part: ObjectPart,
+) -> bool {
+    let (Some(old_owners), Some(new_owners)) = (
+        Owners::from_object(old, manager),
+        Owners::from_object(new, manager),
+    ) else {
         return true;
     };
     let owners = OwnerChange {
@@ -76,14 +83,16 @@ pub fn is_foreign_change_excluding(old: &Value, new: &Value, manager: &str, part
     changed || has_new_owner(&owners)
 }
 
-/// Whether somebody has come to hold what we gave up. It looks as it did, but would be gone.
+/// Whether another manager now owns a field that we gave up. The value is equal, but would have been removed.
 fn has_new_owner(owners: &OwnerChange<'_>) -> bool {
     let OwnerChange { old, new } = owners;
     let Some(given_up) = old.own.filter(|mine| !mine.is_leaf()) else {
         let ours_alone = old.own.is_some() && old.foreign.is_none();
         return ours_alone && new.own.is_none() && new.foreign.is_some();
     };
-    given_up.steps().any(|(step, _)| has_new_owner(&owners.child(step)))
+    given_up
+        .steps()
+        .any(|(step, _)| has_new_owner(&owners.child(step)))
 }
 
 fn rest_differs(old: &Value, new: &Value) -> bool {
@@ -116,15 +125,15 @@ fn metadata_differs(old: &Value, new: &Value, owners: &OwnerChange<'_>, part: Ob
     })
 }
 
-/// Whether the difference between `old` and `new`, both at one place, is somebody else's.
+/// Whether another writer made the difference between `old` and `new`, both at one place.
 fn is_foreign(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>) -> bool {
     if old == new {
         return false;
     }
     match (old, new) {
-        // Others had a share in what is gone, or we had none: then it was not we who removed it.
+        // Others also owned the removed field, or we did not: then we did not remove it.
         (_, None) => owners.old.foreign.is_some() || owners.old.own.is_none(),
-        // The shell of what somebody emptied; the server removes one that we emptied.
+        // An empty parent after a removal by another writer; the server removes one that we emptied.
         (_, Some(new)) if is_empty(new) && owners.new.own.is_none() => true,
         (_, Some(Value::Object(_))) if !owners.is_owned_whole() => {
             let (old, new) = (old.unwrap_or(&Value::Null), new.unwrap_or(&Value::Null));
@@ -133,8 +142,10 @@ fn is_foreign(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'_>
                 is_foreign(old.get(name), new.get(name), &inner)
             })
         }
-        (_, Some(Value::Array(_))) if owners.is_owned() && !owners.is_owned_whole() => items_differ(old, new, owners),
-        // What nobody owns is the server's: a default, an allocation.
+        (_, Some(Value::Array(_))) if owners.is_owned() && !owners.is_owned_whole() => {
+            items_differ(old, new, owners)
+        }
+        // A field without an owner was set by the server: a default, an allocation.
         (_, Some(_)) => owners.new.foreign.is_some() && owners.new.own.is_none(),
     }
 }
@@ -150,7 +161,7 @@ fn items_differ(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'
         steps.iter().map(|step| step.position(list)).collect()
     };
     let (was, is) = (places(old), places(new));
-    // An item no manager is known for cannot be compared by its keys: it must not have changed.
+    // An item without a known manager cannot be compared by its keys: it must not have changed.
     unmatched_items(old, &was) != unmatched_items(new, &is)
         || is_reordered(&was, &is, |at| {
             owners
@@ -163,7 +174,7 @@ fn items_differ(old: Option<&Value>, new: Option<&Value>, owners: &OwnerChange<'
             .any(|step| is_foreign(step.resolve(old), step.resolve(new), &owners.child(step)))
 }
 
-/// The items at none of `places`.
+/// The items outside `places`.
 fn unmatched_items<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Value> {
     let mut named: Vec<usize> = places.iter().flatten().copied().collect();
     named.sort_unstable();
@@ -174,7 +185,7 @@ fn unmatched_items<'a>(list: &'a Value, places: &[Option<usize>]) -> Vec<&'a Val
         .collect()
 }
 
-/// Whether items that stayed changed places with each other, other than all of ours among themselves.
+/// Whether remaining items changed their order, except for a new order of our own items only.
 fn is_reordered(was: &[Option<usize>], is: &[Option<usize>], ours: impl Fn(usize) -> bool) -> bool {
     let mut stayed: Vec<(usize, usize, usize)> = was
         .iter()
@@ -192,7 +203,7 @@ fn member_names<'a>(old: &'a Value, new: &'a Value) -> impl Iterator<Item = &'a 
     of(old).chain(added).map(String::as_str)
 }
 
-/// What is ours and what is somebody else's in one state of an object.
+/// Our fields and those of other writers in one state of an object.
 struct Owners {
     own: FieldSet,
     foreign: FieldSet,
@@ -217,14 +228,14 @@ impl Owners {
     }
 }
 
-/// Who owns something at one place.
+/// The owners at one place.
 #[derive(Clone, Copy)]
 struct OwnerSets<'a> {
     own: Option<&'a FieldSet>,
     foreign: Option<&'a FieldSet>,
 }
 
-/// Who owned and who owns something at one place.
+/// The former and the current owners at one place.
 struct OwnerChange<'a> {
     old: OwnerSets<'a>,
     new: OwnerSets<'a>,
@@ -238,12 +249,12 @@ impl<'a> OwnerChange<'a> {
             .flatten()
     }
 
-    /// Whether anybody owns it or a part of it.
+    /// Whether it or a part of it has an owner.
     fn is_owned(&self) -> bool {
         self.all().next().is_some()
     }
 
-    /// Whether those who own it own it whole.
+    /// Whether its owners own it whole.
     fn is_owned_whole(&self) -> bool {
         self.is_owned() && self.all().all(FieldSet::is_leaf)
     }
@@ -327,7 +338,12 @@ mod tests {
             &json!({}),
         );
         let new = config_map(&json!({"a": "1"}), &json!({"f:a": {}}), &json!({}));
-        assert!(!is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
+        assert!(!is_foreign_change_excluding(
+            &old,
+            &new,
+            "ours",
+            ObjectPart::Main
+        ));
         assert!(is_foreign_change_excluding(
             &old,
             &new,
@@ -357,7 +373,7 @@ mod tests {
         let filled = json!({"list": [{"name": "c", "policy": "Always"}], "default": ["x"]});
         let new = config_map(&filled, &mine, &json!({}));
         assert!(!is_foreign_change(&old, &new, "ours"));
-        // And its removal takes the filled-in fields with it.
+        // And its removal also removes the filled-in fields.
         let gone = config_map(&json!({"default": ["x"]}), &json!({}), &json!({}));
         assert!(!is_foreign_change(&new, &gone, "ours"));
     }
@@ -385,8 +401,13 @@ mod tests {
         let old = config_map(&data, &mine, &json!({}));
         let new = config_map(&data, &json!({"f:b": {}}), &json!({"f:a": {}}));
         assert!(is_foreign_change(&old, &new, "ours"));
-        assert!(is_foreign_change_excluding(&old, &new, "ours", ObjectPart::Main));
-        // Who held it with us before has done nothing since.
+        assert!(is_foreign_change_excluding(
+            &old,
+            &new,
+            "ours",
+            ObjectPart::Main
+        ));
+        // The former co-owner has not written since.
         let shared = config_map(&data, &mine, &json!({"f:a": {}}));
         assert!(!is_foreign_change(&shared, &new, "ours"));
     }

@@ -1,6 +1,6 @@
 //! A set of fields in the server's own notation, `fieldsV1`, as a tree.
 //!
-//! Knows no managers and no schema: which lists have keys is what the notation itself says.
+//! Independent of managers and schema: the notation itself shows which lists have keys.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct FieldSet {
 pub(crate) enum FieldStep {
     /// A field of an object.
     Field(Box<str>),
-    /// The item of a list that has these values in these fields.
+    /// The item of a list with these values in these fields.
     Item(BTreeMap<Box<str>, ItemKey>),
     /// The member of a list of scalars.
     Member(ItemKey),
@@ -31,7 +31,7 @@ impl FieldStep {
         Self::Field(name.into())
     }
 
-    /// The step to a list item that is known by the fields `names`.
+    /// The step to a list item identified by the fields `names`.
     pub(crate) fn item<'a>(item: &Value, names: impl Iterator<Item = &'a str>) -> Option<Self> {
         names
             .map(|name| Some((name.into(), ItemKey::from_value(item.get(name)?))))
@@ -60,7 +60,7 @@ impl FieldStep {
         }
     }
 
-    /// What this step leads to in `value`.
+    /// The part of `value` at this step.
     pub(crate) fn resolve<'a>(&self, value: &'a Value) -> Option<&'a Value> {
         match self {
             Self::Field(name) => value.get(&**name),
@@ -68,7 +68,7 @@ impl FieldStep {
         }
     }
 
-    /// Where in a list this step leads to.
+    /// The position in a list at this step.
     pub(crate) fn position(&self, list: &Value) -> Option<usize> {
         let mut items = list.as_array()?.iter();
         match self {
@@ -83,7 +83,7 @@ impl FieldStep {
     }
 }
 
-/// A value that an item of a list is known by.
+/// A value that identifies an item of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ItemKey {
     /// A text.
@@ -101,7 +101,7 @@ impl ItemKey {
         }
     }
 
-    /// Whether it is that of `value`.
+    /// Whether it equals the scalar `value`.
     pub(crate) fn matches(&self, value: &Value) -> bool {
         match (self, value) {
             (Self::Text(text), Value::String(other)) => **text == **other,
@@ -112,11 +112,11 @@ impl ItemKey {
 }
 
 impl FieldSet {
-    /// Reads `fieldsV1`; `None` for a notation it does not know.
+    /// Reads `fieldsV1`; `None` for an unknown notation.
     pub(super) fn parse(text: &Value) -> Option<Self> {
         let mut inner = BTreeMap::new();
         for (step, below) in text.as_object()? {
-            // A dot owns the place itself; that matters to the server only, when it removes it.
+            // A dot owns the place itself; that matters only to the server, when it removes the place.
             if step != "." {
                 inner.insert(FieldStep::parse(step)?, Self::parse(below)?);
             }
@@ -124,29 +124,29 @@ impl FieldSet {
         Some(Self { inner })
     }
 
-    /// Whether what is here is owned whole: a scalar, an atomic list or map, or an empty map.
+    /// Whether the field is owned whole: a scalar, an atomic list or map, or an empty map.
     pub(crate) fn is_leaf(&self) -> bool {
         self.inner.is_empty()
     }
 
-    /// What is owned one step further down.
+    /// The set one step further down.
     pub(crate) fn child(&self, step: &FieldStep) -> Option<&Self> {
         self.inner.get(step)
     }
 
-    /// Every step down from here.
+    /// All steps from here.
     pub(crate) fn steps(&self) -> impl ExactSizeIterator<Item = (&FieldStep, &Self)> {
         self.inner.iter()
     }
 
-    /// Adds what `other` owns.
+    /// Adds the fields of `other`.
     pub(super) fn merge(&mut self, other: Self) {
         for (step, below) in other.inner {
             self.inner.entry(step).or_default().merge(below);
         }
     }
 
-    /// Only what is owned of `value`: what its owner would have to apply again to change nothing.
+    /// Only the owned parts of `value`: the fields its owner would have to apply again to change nothing.
     pub(crate) fn extract(&self, value: &Value) -> Value {
         if self.is_leaf() {
             return value.clone();
@@ -165,7 +165,7 @@ impl FieldSet {
         Value::Object(owned.collect())
     }
 
-    /// In the order of the list, which applying must not change.
+    /// In the order of the list, which an apply must not change.
     fn extract_items(&self, list: &Value) -> Value {
         let mut owned: Vec<(usize, Value)> = self
             .inner

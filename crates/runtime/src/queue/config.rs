@@ -1,4 +1,4 @@
-//! The parameters of the queue, and why they are what they are.
+//! The parameters of the queue, and the reasons for their values.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use super::{Lane, LaneRate};
 /// The parameters of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneConfig {
-    /// Its part of the dispatches when every lane has work. A lane of weight zero is served by its
-    /// bound alone, or when no lane with a weight has work.
+    /// Its share of dispatches when every lane has work. A lane of weight zero is served only by its
+    /// bound, or when no lane with a weight has work.
     pub weight: u32,
-    /// For how long the lane may go unserved while it has work. `None`: for ever.
+    /// How long the lane may go unserved while it has work. `None`: without limit.
     pub bound: Option<Duration>,
-    /// How fast it may go at most.
+    /// Its maximum rate.
     pub pace: Option<LaneRate>,
 }
 
 /// The parameters of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueConfig {
-    /// Lane [`Lane::Edit`]: a person waits for it.
+    /// Lane [`Lane::Edit`]: a user waits for the result.
     pub edit: LaneConfig,
     /// Lane [`Lane::Input`].
     pub input: LaneConfig,
     /// Lane [`Lane::Retry`].
     pub retry: LaneConfig,
-    /// Lane [`Lane::Resync`]: nobody waits for it, so it is paced.
+    /// Lane [`Lane::Resync`]: no user waits for the result, so it is paced.
     pub resync: LaneConfig,
 }
 
 impl QueueConfig {
-    /// Strict priority: an urgent lane with work keeps every other waiting, for ever if need be. It
-    /// is what most queues do, and here to compare with.
+    /// Strict priority: an urgent lane with work keeps every other lane waiting, without limit. Most
+    /// queues do this; it is here for comparison.
     #[must_use]
     pub const fn strict() -> Self {
         let last = LaneConfig {
@@ -59,10 +59,10 @@ impl QueueConfig {
     }
 }
 
-/// A hundred resyncs per second after a burst of ten: a restart with 10,000 converged objects spends
-/// 100 s on looking at them, one every ten milliseconds, while everything else is served at once. A
-/// reconcile that changes nothing costs the API server nothing, so this is about our own CPU and
-/// about external reads.
+/// A hundred resyncs per second after a burst of ten: after a restart, 10,000 converged objects are
+/// reconciled over 100 s, one every ten milliseconds, while everything else is served at once. A
+/// reconcile that changes nothing costs the API server nothing, so this limits only our own CPU and
+/// external reads.
 impl Default for QueueConfig {
     fn default() -> Self {
         let lane = |weight, seconds, pace| LaneConfig {

@@ -1,4 +1,4 @@
-//! A first-in first-out list of slots from which any slot can be taken out at once.
+//! A first-in first-out list of slots from which any slot can be removed in constant time.
 //!
 //! Doubly linked through an array indexed by slot, so that every operation is O(1) and allocates
 //! only when a slot number is seen for the first time.
@@ -27,7 +27,7 @@ pub(super) struct SlotList {
     head: u32,
     tail: u32,
     len: usize,
-    /// The sum of all entry times, so that the sum of all ages costs nothing.
+    /// The sum of all entry times, so that the sum of all ages is available at no cost.
     entered_sum: Duration,
 }
 
@@ -46,20 +46,20 @@ impl SlotList {
         self.len
     }
 
-    /// The slot that has been in for longest, and since when.
+    /// The oldest slot, and since when it has been in the list.
     #[inline]
     pub(super) fn front(&self) -> Option<(u32, Duration)> {
         let entered = self.link(self.head).entered_at?;
         Some((self.head, entered))
     }
 
-    /// The sum of the ages of all.
+    /// The sum of all ages.
     pub(super) fn total_age(&self, now: Duration) -> Duration {
         let count = u32::try_from(self.len).unwrap_or(u32::MAX);
         now.saturating_mul(count).saturating_sub(self.entered_sum)
     }
 
-    /// First in, first.
+    /// In first-in first-out order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
         let mut at = self.head;
         std::iter::from_fn(move || {
@@ -70,7 +70,7 @@ impl SlotList {
         })
     }
 
-    /// Puts `slot` at the end, unless it is in already.
+    /// Adds `slot` at the end, unless it is in the list already.
     #[inline]
     pub(super) fn push_back(&mut self, slot: u32, now: Duration) {
         let index = slot as usize;
@@ -94,11 +94,13 @@ impl SlotList {
         self.entered_sum = self.entered_sum.saturating_add(now);
     }
 
-    /// Takes `slot` out, if it is in.
+    /// Removes `slot`, if it is in the list.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) {
         let link = self.link(slot);
-        let Some(entered) = link.entered_at else { return };
+        let Some(entered) = link.entered_at else {
+            return;
+        };
         match link.prev {
             NIL => self.head = link.next,
             prev => self.links[prev as usize].next = link.next,

@@ -1,7 +1,7 @@
-//! The keys that are in line: a first-in first-out list per lane, its pace, and whose turn it is.
+//! The queued keys: a first-in first-out list per lane, its pace, and the choice of the next lane.
 //!
-//! A key that gets a more urgent event joins the end of the more urgent lane and keeps its place in
-//! the one it was in: an edit can only make a key run sooner, even when edits are what floods us.
+//! A key with a more urgent event joins the end of the more urgent lane and keeps its place in
+//! its former lane: an edit can only make a key run sooner, even during a flood of edits.
 
 use std::time::Duration;
 
@@ -20,11 +20,14 @@ struct LaneQueue {
 
 impl LaneQueue {
     /// Since when, or from when on, the head can be served: a paced head is not late before its pace
-    /// lets it go.
+    /// allows it.
     #[inline]
     fn ready_at(&self) -> Option<Duration> {
         let (_, entered) = self.fifo.front()?;
-        let pace = self.meter.as_ref().map_or(Duration::ZERO, RateMeter::ready_at);
+        let pace = self
+            .meter
+            .as_ref()
+            .map_or(Duration::ZERO, RateMeter::ready_at);
         Some(entered.max(pace))
     }
 }
@@ -55,13 +58,13 @@ impl Lanes {
         line.depth += 1;
     }
 
-    /// Also joins the more urgent lane `to`.
+    /// Adds the slot to the more urgent lane `to`.
     pub(super) fn promote(&mut self, slot: u32, from: Lane, to: Lane, now: Duration) {
         self.queues[from.index()].depth -= 1;
         self.enqueue(slot, to, now);
     }
 
-    /// Leaves every lane. `lane` is the most urgent it was in.
+    /// Removes the slot from every lane. `lane` is the most urgent it was in.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32, lane: Lane) {
         self.queues[lane.index()].depth -= 1;
@@ -70,7 +73,7 @@ impl Lanes {
         }
     }
 
-    /// The slot to serve now. It stays in line until it leaves.
+    /// The slot to serve now. It stays queued until it is removed.
     #[inline]
     pub(super) fn select(&mut self, now: Duration) -> Option<u32> {
         let mut ready = LaneReadiness::default();
@@ -85,7 +88,7 @@ impl Lanes {
         line.fifo.front().map(|(slot, _)| slot)
     }
 
-    /// From when on `pick` gives something.
+    /// When `pick` next returns a slot.
     pub(super) fn next_ready(&self) -> Option<Duration> {
         self.queues.iter().filter_map(LaneQueue::ready_at).min()
     }
@@ -99,7 +102,7 @@ impl Lanes {
         self.queues[lane.index()].fifo.front().map(|head| head.1)
     }
 
-    /// Those for which `lane` may be the most urgent, first in first.
+    /// The slots for which `lane` may be the most urgent, in first-in first-out order.
     pub(super) fn iter(&self, lane: Lane) -> impl Iterator<Item = (u32, Duration)> + '_ {
         self.queues[lane.index()].fifo.iter()
     }

@@ -1,4 +1,4 @@
-//! How a key moves between its states. The states themselves are in `slots`.
+//! The transitions of a key between its states. The states themselves are in `slots`.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{FairQueue, Lane, RunCause, RunReason};
 use crate::error::ErrorClass;
 
 impl<K: Clone + Eq + Hash> FairQueue<K> {
-    /// Queues what has become due, in the order it did, before anything that came after it.
+    /// Queues keys that have become due, in the order they did, before later events.
     pub(super) fn advance(&mut self, now: Duration) {
         while let Some(slot) = self.timers.pop(now) {
             let entry = self.slots.get(slot);
@@ -48,7 +48,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         before.is_none()
     }
 
-    /// Where a key goes whose run is over: in line, to wait, or to rest.
+    /// The next state of a key after its run: queued, waiting or idle.
     pub(super) fn place_after_run(&mut self, slot: u32, now: Duration) {
         let entry = self.slots.get_mut(slot).expect("the caller found it");
         let unserved = entry.pending.as_ref().map(|it| (it.lane, it.by));
@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     }
 }
 
-/// How many keys wait, by the class of the failure they wait after.
+/// The number of waiting keys, by the class of the failure they wait after.
 #[derive(Debug, Default)]
 pub(super) struct WaitCounts(pub(super) [usize; ErrorClass::ALL.len() + 1]);
 

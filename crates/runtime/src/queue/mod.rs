@@ -1,35 +1,35 @@
-//! Which key runs next. Pure and synchronous: time is given, in [`Duration`] since the engine's start.
+//! Decides which key runs next. Pure and synchronous: time is passed in as [`Duration`] since the engine's start.
 //!
 //! A key is idle, queued, running, running with unserved events, or waiting for a time.
 //!
 //! - A key never runs twice at once. An event during a run makes it run again after it.
-//! - Reasons of events are kept until a run takes them, each once.
-//! - What a key has to do at a time is kept when an event runs it first, until the end of that run
+//! - Reasons of events are kept, each once, until a run takes them.
+//! - A timer of a key is kept when an event runs the key first, until the end of that run
 //!   ([`FairQueue::finish`]) replaces it.
-//! - An idle key, and one that is forgotten, costs nothing.
+//! - An idle or forgotten key costs nothing.
 //!
 //! # Lanes
 //!
-//! Inside a [lane](Lane) keys are served in the order they came. Between lanes a turn goes by share or
-//! by age. *W* is the sum of the weights, *w* that of a lane. A lane is *ready* while it has a key in
-//! line and its pace, if it has one, lets that key go. Whatever the other lanes hold:
+//! Inside a [lane](Lane) keys are served in the order they came. Between lanes the next dispatch is chosen by
+//! share or by age. *W* is the sum of the weights, *w* that of a lane. A lane is *ready* while it has a queued
+//! key and its pace, if it has one, allows it to run. For any contents of the other lanes:
 //!
 //! 1. **Share.** Of any 2(2*W* − *w*) dispatches during which it is ready, a lane gets at least *w*. A
-//!    key with *q* keys of its lane before it is dispatched within 2(*W* − *w* + *W*⌈(*q*+1)/*w*⌉).
+//!    key behind *q* keys of its lane is dispatched within 2(*W* − *w* + *W*⌈(*q*+1)/*w*⌉).
 //! 2. **Age.** A lane whose head has been ready for half its bound is served within the next 8
 //!    dispatches, and within the next 2 while no other lane is that late.
 //!
-//! So, whoever takes at least 16 keys in the time of a lane's bound never leaves that lane unserved for
-//! longer than its bound while it is ready, however much is pushed; and a key of a lane that gets no
-//! more than half its share of the work waits no longer than its place in the line demands. What
-//! cannot be promised by any queue is that a lane which gets more than there is time for has no
-//! backlog; as a key is in line once however many events it has, that backlog is at most the number
+//! So if at least 16 keys are taken within the time of a lane's bound, that lane is never unserved for
+//! longer than its bound while it is ready, regardless of the load; and a key of a lane that gets at
+//! most half its share of the work waits no longer than its position requires. No
+//! queue can prevent the backlog of a lane that gets more work than there is time for.
+//! As a key is queued once regardless of its number of events, that backlog is at most the number
 //! of objects.
 //!
 //! # Cost
 //!
 //! Every operation is O(1), plus O(log *t*) for each of *t* waiting keys that becomes due. The end of a
-//! run costs the same however many keys are in line or in flight.
+//! run costs the same regardless of the number of queued or running keys.
 
 mod config;
 mod fifo;
@@ -86,18 +86,18 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
-    /// An event. False if it joins others of this key that no run has served yet.
+    /// Adds an event. Returns false if it joins earlier events of this key that no run has served yet.
     ///
-    /// A key that is queued moves up if this lane is more urgent; one that runs will run again; what
-    /// happens to one that waits is up to its [`WaitPolicy`].
+    /// A queued key moves up if this lane is more urgent; a running key will run again; a
+    /// waiting key is handled by its [`WaitPolicy`].
     pub fn push(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) -> bool {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
         self.push_event(slot, lane, reason, RunCause::Event, now)
     }
 
-    /// Ends the wait of a key whatever its hold: what it waited for is here. A key that runs will run
-    /// again at once, whatever hold the end of that run asks for.
+    /// Ends the wait of a key regardless of its policy: its condition is met. A running key will run
+    /// again at once, regardless of the result of that run.
     pub fn release(&mut self, key: &K, lane: Lane, reason: RunReason, now: Duration) {
         self.advance(now);
         let slot = self.slots.find_or_insert(key);
@@ -109,7 +109,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
-    /// What a failing key failed on may have changed: under [`WaitPolicy::SingleUseBody`] an event may run it again,
+    /// The cause of a failure may have changed: under [`WaitPolicy::Once`] an event may run the key again,
     /// although one did already.
     pub fn reset_event_allowance(&mut self, key: &K) {
         let slot = self.slots.find(key);
@@ -146,7 +146,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         })
     }
 
-    /// A run is over. False if the ticket is not of a run that is going on; nothing happens then.
+    /// A run ended. Returns false, without effect, if the ticket is not of a run in progress.
     pub fn complete(&mut self, ticket: RunTicket, next: NextRun, now: Duration) -> bool {
         self.advance(now);
         let Some(entry) = self.slots.get_mut(ticket.slot) else {
@@ -169,8 +169,8 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         true
     }
 
-    /// The object is gone, and with it everything known of its key. A run that goes on ends without
-    /// consequence; an event after this begins anew.
+    /// The object was deleted: drops all state of its key. A run in progress ends without
+    /// effect; a later event starts from scratch.
     pub fn remove(&mut self, key: &K) {
         let Some(slot) = self.slots.find(key) else {
             return;
@@ -191,60 +191,60 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         self.slots.remove(slot);
     }
 
-    /// The earliest moment at which [`pop`](Self::pop) may give something that it does not give now.
-    /// `None`: not before something is pushed or finished.
+    /// The earliest time at which [`pop`](Self::pop) may return a key that it does not return now.
+    /// `None`: not before an event or the end of a run.
     #[must_use]
     pub fn next_due(&self, now: Duration) -> Option<Duration> {
         let moments = [self.timers.first(), self.lanes.next_ready()];
         moments.into_iter().flatten().min().map(|at| at.max(now))
     }
 
-    /// Keys in line whose most urgent lane is `lane`.
+    /// The number of queued keys whose most urgent lane is `lane`.
     #[must_use]
     pub fn depth(&self, lane: Lane) -> usize {
         self.lanes.depth(lane)
     }
 
-    /// For how long the head of `lane` has been in it.
+    /// How long the head of `lane` has been in it.
     #[must_use]
     pub fn oldest(&self, lane: Lane, now: Duration) -> Option<Duration> {
         let entered = self.lanes.head(lane)?;
         Some(now.saturating_sub(entered))
     }
 
-    /// Keys that wait for a time.
+    /// The number of keys that wait for a time.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waits.0.iter().sum()
     }
 
-    /// Keys that wait to retry after a failure of `class`; with `None`, those that wait for anything
-    /// else.
+    /// The number of keys that wait to retry after a failure of `class`; with `None`, of those that wait for
+    /// another reason.
     #[must_use]
     pub fn waiting_after(&self, class: Option<ErrorClass>) -> usize {
         self.waits.0[WaitCounts::index(class)]
     }
 
-    /// Keys that run.
+    /// The number of running keys.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// For how long the longest run has been going on.
+    /// The duration of the longest run in progress.
     #[must_use]
     pub fn longest_run(&self, now: Duration) -> Option<Duration> {
         let (_, started) = self.running.front()?;
         Some(now.saturating_sub(started))
     }
 
-    /// For how long all runs together have been going on.
+    /// The total duration of all runs in progress.
     #[must_use]
     pub fn unfinished(&self, now: Duration) -> Duration {
         self.running.total_age(now)
     }
 
-    /// Keys that are not idle.
+    /// The number of keys that are not idle.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len()

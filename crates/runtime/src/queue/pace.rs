@@ -1,17 +1,17 @@
-//! How fast a lane may go at most: so many per second, with a small burst.
+//! The maximum rate of a lane: a number per second, with a small burst.
 
 use std::time::Duration;
 
 /// A rate with a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneRate {
-    /// How many per second, over any longer time.
+    /// How many per second, on average.
     pub per_second: u32,
     /// How many at once after a quiet time.
     pub burst: u32,
 }
 
-/// Counts against a [`LaneRate`] without counting: it keeps only the moment at which the bucket would be
+/// A meter for a [`LaneRate`] that keeps no count, only the time at which the bucket would be
 /// full again.
 #[derive(Debug)]
 pub(super) struct RateMeter {
@@ -30,7 +30,7 @@ impl RateMeter {
         }
     }
 
-    /// Since when, or from when on, one more may go.
+    /// Since when, or from when on, one more is allowed.
     pub(super) fn ready_at(&self) -> Duration {
         self.full.saturating_sub(self.burst)
     }
@@ -62,7 +62,7 @@ mod tests {
                     meter.record(now);
                     taken.push(now);
                 }
-                // Whoever comes back when told may go.
+                // A caller that returns at that time is allowed.
                 prop_assert!(meter.ready_at() <= now + interval);
             }
             for (i, from) in taken.iter().enumerate() {

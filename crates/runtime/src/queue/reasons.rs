@@ -1,17 +1,17 @@
-//! The reasons a key is to run: each once, in the order they came, and never more than a few.
+//! The reasons of a run: each once, in the order they came, and limited in number.
 
 use std::fmt;
 
 use super::RunReason;
 
-/// How many reasons are kept for one run. More are counted, not kept: the reconcile looks at the
+/// How many reasons are kept for one run. More are counted, not kept: the reconcile reads the
 /// whole object anyway.
 const MAX_REASONS: usize = 8;
 
-/// Why a key is to run.
+/// The reasons of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReasons {
-    // Most runs have one reason: it costs no allocation.
+    // Most runs have one reason, which needs no allocation.
     first: Option<RunReason>,
     overflow: Option<Box<More>>,
 }
@@ -35,20 +35,20 @@ impl RunReasons {
         self.iter().any(|known| known == reason)
     }
 
-    /// How many there are.
+    /// The number of reasons.
     #[must_use]
     pub fn len(&self) -> usize {
         let more = self.overflow.as_ref().map_or(0, |more| more.reasons.len());
         usize::from(self.first.is_some()) + more
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_none()
     }
 
-    /// How many notes were left out because the set was full.
+    /// How many events were left out because the set was full.
     #[must_use]
     pub fn omitted(&self) -> u32 {
         self.overflow.as_ref().map_or(0, |more| more.omitted)
@@ -64,7 +64,7 @@ impl RunReasons {
             return;
         }
         let more = self.overflow.get_or_insert_default();
-        // The first is one of them.
+        // `first` is one of the kept reasons.
         if more.reasons.len() + 1 < MAX_REASONS {
             more.reasons.push(reason);
         } else {

@@ -1,4 +1,4 @@
-//! What is known of each key that is not idle. An idle key costs nothing: it has no slot.
+//! The state of each key that is not idle. An idle key costs nothing: it has no slot.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -7,14 +7,14 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::{Lane, NextRun, RunCause, RunReason, RunReasons, WaitPolicy};
 
-/// The states of a key. Idle is the absence of a slot; running with unserved events is what the
-/// literature calls dirty.
+/// The states of a key. Idle is the absence of a slot; running with unserved events is also known as
+/// dirty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyState {
     Queued,
     Running {
         run: u64,
-        /// The object went away meanwhile: what this run answers is about nothing.
+        /// The object was deleted in the meantime: the result of this run is ignored.
         forgotten: bool,
     },
     Waiting,
@@ -23,7 +23,7 @@ pub(super) enum KeyState {
 /// Events that no run has served yet.
 #[derive(Debug)]
 pub(super) struct PendingEvents {
-    /// Since the first of them.
+    /// When the first of them came.
     pub(super) since: Duration,
     /// The most urgent of their lanes.
     pub(super) lane: Lane,
@@ -31,19 +31,19 @@ pub(super) struct PendingEvents {
     pub(super) by: RunCause,
 }
 
-/// What a key has to do at a known time.
+/// A scheduled run of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduledRun {
     pub(super) due: Duration,
     pub(super) lane: Lane,
     pub(super) reason: RunReason,
     pub(super) hold: WaitPolicy,
-    /// The one event that may come first has come.
+    /// The one event that may run the key early has come.
     pub(super) event_used: bool,
 }
 
 impl ScheduledRun {
-    /// What is to be done after a run that ended with `next`, before which `before` was to be done.
+    /// The schedule after a run that ended with `next`, if `before` was scheduled before it.
     #[inline]
     pub(super) fn after_run(before: Option<Box<Self>>, next: NextRun) -> Option<Box<Self>> {
         let spent = |before: Box<Self>| before.hold == WaitPolicy::OneEvent && before.event_used;
@@ -60,7 +60,7 @@ impl ScheduledRun {
                 lane,
                 reason,
                 hold,
-                // Were it renewed by the very run that used it up, events could run a failing key
+                // If the run that used it up also renewed it, events could run a failing key
                 // without end.
                 event_used: hold == WaitPolicy::OneEvent && before.is_some_and(spent),
             })),
@@ -88,12 +88,12 @@ pub(super) struct Slot<K> {
     hash: u32,
     pub(super) state: KeyState,
     pub(super) pending: Option<PendingEvents>,
-    // Seldom there, and large.
+    // Rare and large, therefore boxed.
     pub(super) scheduled: Option<Box<ScheduledRun>>,
 }
 
 impl<K> Slot<K> {
-    /// Remembers an event, and says which is now the most urgent lane.
+    /// Records an event, and returns the most urgent lane.
     pub(super) fn record_event(
         &mut self,
         lane: Lane,
@@ -107,7 +107,7 @@ impl<K> Slot<K> {
             reasons: RunReasons::default(),
             by,
         });
-        // What became due during a run is noted after the run, behind later events.
+        // A run that became due during a run is recorded after it, behind later events.
         unserved.since = unserved.since.min(now);
         unserved.lane = unserved.lane.min(lane);
         unserved.by = unserved.by.max(by);
@@ -121,7 +121,7 @@ impl<K> Slot<K> {
     }
 }
 
-/// Where a key is. The hash is kept beside it, so that neither growing the table nor leaving it reads
+/// The slot of a key. The hash is stored too, so that neither growing nor removing reads
 /// a key.
 #[derive(Clone, Copy, Debug)]
 struct TableEntry {
@@ -129,7 +129,7 @@ struct TableEntry {
     slot: u32,
 }
 
-/// How many keys leave the table together: each is a miss of the cache, and together they overlap.
+/// How many keys leave the table together: each is a cache miss, and together they overlap.
 const REMOVE_BATCH: usize = 8;
 
 /// The table takes the bucket from the low bits and a tag from the high ones.
@@ -139,12 +139,12 @@ fn spread_hash(hash: u32) -> u64 {
 
 #[derive(Debug)]
 pub(super) struct Slots<K> {
-    /// Only asked for one key at a time, never iterated: its order is random.
+    /// Used only for lookups, never iterated: its order is random.
     entries: HashTable<TableEntry>,
     hasher: DefaultHashBuilder,
     slots: Vec<Option<Slot<K>>>,
     free: Vec<u32>,
-    /// Slots that are empty, but still have their place in the table.
+    /// Slots that are empty but still in the table.
     removed: Vec<TableEntry>,
 }
 
@@ -180,7 +180,7 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         self.slots.get_mut(slot as usize)?.as_mut()
     }
 
-    /// The key is idle.
+    /// Removes a key that is idle.
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(entry) = self.slots.get_mut(slot as usize) else {
             return;
@@ -218,7 +218,9 @@ impl<K: Clone + Eq + Hash> Slots<K> {
         let same = |place: &TableEntry| {
             place.hash == hash && self.get(place.slot).is_some_and(|slot| slot.key == *key)
         };
-        self.entries.find(spread_hash(hash), same).map(|place| place.slot)
+        self.entries
+            .find(spread_hash(hash), same)
+            .map(|place| place.slot)
     }
 
     fn insert(&mut self, key: K, hash: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! What is in the queue, for people.
+//! The contents of the queue, for inspection.
 
 use std::hash::Hash;
 use std::time::Duration;
@@ -9,53 +9,53 @@ use super::{FairQueue, Lane, RunReason, RunReasons};
 /// The first keys in each state.
 #[derive(Clone, Debug)]
 pub struct Snapshot<K> {
-    /// Those that run, the longest run first.
+    /// Running keys, the longest run first.
     pub running: Vec<RunningKey<K>>,
-    /// Those in line, by lane, the most urgent first.
+    /// Queued keys, by lane, the most urgent first.
     pub queued: Vec<QueuedKey<K>>,
-    /// Those that wait, the first due first.
+    /// Waiting keys, the first due first.
     pub waiting: Vec<WaitingKey<K>>,
 }
 
-/// A key that runs.
+/// A running key.
 #[derive(Clone, Debug)]
 pub struct RunningKey<K> {
-    /// Which.
+    /// The key.
     pub key: K,
-    /// For how long.
+    /// How long it has been running.
     pub running: Duration,
     /// Whether it runs again after this.
     pub again: bool,
 }
 
-/// A key in line.
+/// A queued key.
 #[derive(Clone, Debug)]
 pub struct QueuedKey<K> {
-    /// Which.
+    /// The key.
     pub key: K,
     /// The most urgent lane it is in.
     pub lane: Lane,
-    /// For how long an event of it has not been served.
+    /// Time since its first unserved event.
     pub waited: Duration,
-    /// Why it is to run.
+    /// The reasons of its next run.
     pub reasons: RunReasons,
 }
 
 /// A key that waits for a time.
 #[derive(Clone, Debug)]
 pub struct WaitingKey<K> {
-    /// Which.
+    /// The key.
     pub key: K,
-    /// What for.
+    /// The reason of its next run.
     pub reason: RunReason,
-    /// For how much longer.
+    /// The remaining wait.
     pub remaining: Duration,
     /// Events that are kept until then.
     pub kept: RunReasons,
 }
 
 impl<K: Clone + Eq + Hash> FairQueue<K> {
-    /// At most `limit` keys in each state. Costs a look at every waiting key, so it is for people.
+    /// At most `limit` keys in each state. Reads every waiting key, so it is only for inspection.
     #[must_use]
     pub fn snapshot(&self, limit: usize, now: Duration) -> Snapshot<K> {
         Snapshot {
@@ -83,7 +83,7 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
     fn queued_keys(&self, lane: Lane, now: Duration) -> impl Iterator<Item = QueuedKey<K>> + '_ {
         self.lanes.iter(lane).filter_map(move |(slot, _)| {
             let entry = self.slots.get(slot)?;
-            // A key that moved up has a place in both lanes.
+            // A key that moved up is queued in both lanes.
             let unserved = entry.pending.as_ref().filter(|it| it.lane == lane)?;
             Some(QueuedKey {
                 key: entry.key.clone(),

@@ -1,6 +1,6 @@
-//! When waiting keys are due: a binary heap that knows where each slot stands in it.
+//! The due times of waiting keys: a binary heap that stores the position of each slot.
 //!
-//! A slot has at most one timer, and taking it out is O(log n): nothing stale is kept, so the head is
+//! A slot has at most one timer, and removing it is O(log n): no stale timers are kept, so the head is
 //! always a real deadline and memory follows the number of waiting keys.
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ const UNSET: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Timer {
     due: Duration,
-    /// Those due together fire in the order they were set.
+    /// Timers due at the same time fire in the order they were set.
     set: u64,
     slot: u32,
 }
@@ -18,7 +18,7 @@ struct Timer {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<Timer>,
-    /// Where in the heap each slot's timer stands.
+    /// The position of each slot's timer in the heap.
     positions: Vec<u32>,
     set: u64,
 }
@@ -29,12 +29,12 @@ impl Timers {
         self.heap.first().map(|timer| timer.due)
     }
 
-    /// In no order.
+    /// In arbitrary order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Duration)> + '_ {
         self.heap.iter().map(|timer| (timer.slot, timer.due))
     }
 
-    /// Sets the timer of `slot`, in the place of the one it had.
+    /// Sets the timer of `slot`, replacing an earlier one.
     pub(super) fn set(&mut self, slot: u32, due: Duration) {
         self.clear(slot);
         if self.positions.len() <= slot as usize {
@@ -51,7 +51,7 @@ impl Timers {
         self.sift_up(place);
     }
 
-    /// Takes the timer of `slot` out, if it has one.
+    /// Removes the timer of `slot`, if it has one.
     #[inline]
     pub(super) fn clear(&mut self, slot: u32) {
         let Some(&place) = self.positions.get(slot as usize) else {
@@ -62,7 +62,7 @@ impl Timers {
         }
     }
 
-    /// Takes out the timer that is due first, if it is due by `now`.
+    /// Removes the timer that is due first, if it is due by `now`.
     #[inline]
     pub(super) fn pop(&mut self, now: Duration) -> Option<u32> {
         let timer = *self.heap.first()?;
@@ -122,7 +122,8 @@ impl Timers {
 
     fn update_position(&mut self, place: usize) {
         let slot = self.heap[place].slot as usize;
-        self.positions[slot] = u32::try_from(place).expect("as many timers as slots, which are u32");
+        self.positions[slot] =
+            u32::try_from(place).expect("as many timers as slots, which are u32");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Whose turn it is among the lanes that have work. Knows no keys.
+//! Chooses the next lane among those with work. Independent of keys.
 //!
-//! Two kinds of turns. A turn by share goes to the most urgent lane that still has credit; each lane
-//! has its weight in credit, and when no lane with work has any left, all get theirs anew. A turn by
-//! age goes to a lane whose head has waited for half its bound: the lane is *called*. Two turns by age
-//! never follow one another, so a called lane costs the others at most half of their shares; and
-//! among called lanes the one goes first that was called, or last had a turn by age, longest ago, so
-//! a flooded lane cannot hold up another one that is called.
+//! A dispatch is given by share or by age. By share, it goes to the most urgent lane that still has credit:
+//! each lane has its weight in credit, and when no lane with work has any left, all credits are renewed. By
+//! age, it goes to a lane whose head has waited for half its bound: the lane is *called*. Two dispatches by age
+//! never follow one another, so a called lane costs the others at most half of their shares. Among
+//! called lanes, the first is the one that was called, or last served by age, the longest time ago, so
+//! a flooded lane cannot delay another called lane.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ pub(super) type LaneReadiness = [Option<Duration>; LANES];
 struct LaneShare {
     weight: u32,
     credit: u32,
-    /// After how long the lane is called: half its bound, so that the turns of the others that may
+    /// After how long the lane is called: half its bound, so that dispatches of the others that may
     /// still come first fit in the other half.
     patience: Option<Duration>,
-    /// When it last had a turn by age, and the how manieth of all that was.
+    /// When it was last served by age, and the number of that dispatch among all by age.
     last_aged: (Duration, u64),
 }
 
@@ -74,7 +74,7 @@ impl LaneScheduler {
         let call = |lane: &Lane| {
             let turn = &self.lanes[lane.index()];
             let at = ready[lane.index()]?.saturating_add(turn.patience?);
-            // The count decides when both fall on one moment.
+            // The number decides if both times are equal.
             (at <= now).then_some((at.max(turn.last_aged.0), turn.last_aged.1, *lane))
         };
         Lane::ALL.iter().filter_map(call).min().map(|call| call.2)

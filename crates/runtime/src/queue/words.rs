@@ -1,4 +1,4 @@
-//! The words of the queue: lanes, reasons, what is handed out and what is handed back.
+//! The types of the queue's interface: lanes, reasons, dispatches and results.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use crate::error::ErrorClass;
 /// The lanes of the queue, most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
-    /// A person created the object, changed its spec or asked for its deletion.
+    /// A user created the object, changed its spec or requested its deletion.
     Edit,
     /// A child or another input changed.
     Input,
-    /// Something that failed is due again.
+    /// A retry after a failure is due.
     Retry,
-    /// Nothing is known to have changed: a restart, a periodic look.
+    /// No change is known: a restart or a periodic resync.
     Resync,
 }
 
@@ -23,7 +23,7 @@ impl Lane {
     /// Every lane, most urgent first.
     pub const ALL: [Self; 4] = [Self::Edit, Self::Input, Self::Retry, Self::Resync];
 
-    /// The word that metrics and logs use.
+    /// The word in metrics and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,28 +39,28 @@ impl Lane {
     }
 }
 
-/// Why a key is to run.
+/// The reason of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RunReason {
     /// The object was created, or seen for the first time and not yet handled.
     Created,
-    /// The part of the object its lens shows changed.
+    /// The part of the object that its lens passes changed.
     Changed,
-    /// Its deletion was asked for, or it is gone.
+    /// Its deletion was requested, or it was deleted.
     Deleted,
-    /// An object of this kind that maps to it changed, or this source poked it.
+    /// An object of this kind that maps to it changed, or this source triggered it.
     Input(&'static str),
-    /// A failure of this class is due again.
+    /// A retry after a failure of this class is due.
     Retry(ErrorClass),
-    /// The reconcile asked to look again.
+    /// The reconcile requested another run.
     Recheck,
-    /// A restart, a relist or the periodic look.
+    /// A restart, a relist or a periodic resync.
     Resync,
 }
 
 impl RunReason {
-    /// The class of the failure behind it, if that is what it is.
+    /// The class of the failure that is retried, if any.
     pub(super) const fn class(self) -> Option<ErrorClass> {
         match self {
             Self::Retry(class) => Some(class),
@@ -83,49 +83,49 @@ impl fmt::Display for RunReason {
     }
 }
 
-/// What put a key in line.
+/// Why a key was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RunCause {
-    /// An event, and nothing the key had still to do was due. A failure of such a run is not held
-    /// against the key's backoff.
+    /// An event, and no scheduled run was due. A failure of such a run does not count for the
+    /// key's backoff.
     Event,
-    /// What the key had to do came due, or its wait was ended by a release.
+    /// A scheduled run came due, or its wait was ended by a release.
     Due,
 }
 
-/// What an event does to a key that waits.
+/// How a waiting key handles an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WaitPolicy {
-    /// It runs the key at once.
+    /// The event runs the key at once.
     AnyEvent,
-    /// It runs the key at once, but only once before the key is due: the next events are kept for
-    /// the run that is due. The allowance is renewed by the run that is due, or by a release.
+    /// The event runs the key at once, but only the first before the key is due: later events are kept for
+    /// the run that is due. That run or a release allows one more.
     OneEvent,
-    /// It is kept for the run that is due, or for the release.
+    /// The event is kept for the run that is due, or for the release.
     NoEvent,
 }
 
-/// What becomes of a key whose run is over.
+/// The schedule of a key after its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextRun {
     /// Nothing, until an event.
     Idle,
-    /// What the key had to do before this run still stands: the run gave no answer.
+    /// The schedule from before this run is kept: the run gave no result.
     Keep,
     /// It runs again at `due`, or when an event does it sooner.
     Scheduled {
-        /// Since the start of the engine, as every time of the queue.
+        /// Since the start of the engine, like all times of the queue.
         due: Duration,
         /// The lane it is then queued in.
         lane: Lane,
-        /// Why it then runs.
+        /// The reason of that run.
         reason: RunReason,
-        /// What an event does before that.
+        /// How an event before that is handled.
         hold: WaitPolicy,
     },
 }
 
-/// One run of one key. A ticket of a run that is over is refused.
+/// Identifies one run of one key. A ticket of a run that has ended is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunTicket {
     pub(super) slot: u32,
@@ -135,7 +135,7 @@ pub struct RunTicket {
 /// A key to run now.
 #[derive(Clone, Debug)]
 pub struct Dispatch<K> {
-    /// To hand back when the run is over.
+    /// To be returned when the run ends.
     pub ticket: RunTicket,
     /// The key.
     pub key: K,
@@ -143,8 +143,8 @@ pub struct Dispatch<K> {
     pub lane: Lane,
     /// Every reason since its last run began.
     pub reasons: RunReasons,
-    /// Since the first event that this run serves.
+    /// Time since the first event that this run serves.
     pub waited: Duration,
-    /// What put it in line.
+    /// Why it was queued.
     pub by: RunCause,
 }

@@ -1,7 +1,7 @@
-//! The lanes of the API server's budget, and what a controller may spend there unless told.
+//! The lanes of the API server's budget, and its defaults for a controller.
 //!
-//! API Priority and Fairness is what protects the server; this budget is there so that a lease is
-//! renewed while everything else waits, and so that a refusal is heard by everybody at once.
+//! API Priority and Fairness protects the server. This budget makes sure that a lease is renewed while
+//! other calls wait, and that one throttling response holds back all callers at once.
 
 use std::time::Duration;
 

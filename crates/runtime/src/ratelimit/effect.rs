@@ -9,9 +9,9 @@ use crate::telemetry::StaleEffect;
 
 impl RateLimiter {
     /// Makes one call to the target: waits for its turn, checks `fence` right before `effect` is
-    /// begun, and gives it up at `deadline`. `what` names it in logs. `effect` tells the permit what was answered.
+    /// begun, and gives it up at `deadline`. `what` names it in logs. `effect` passes the response to the permit.
     ///
-    /// An effect during which the lease was lost has happened all the same: its result is
+    /// If the lease is lost during an effect, the effect has still happened: its result is
     /// returned, and it is counted as stale.
     ///
     /// # Errors
@@ -38,7 +38,10 @@ impl RateLimiter {
             });
         }
         result.unwrap_or_else(|_| {
-            let late = format!("{what}: {} did not answer in time", self.name());
+            let late = format!(
+                "{what}: {} did not respond before the deadline",
+                self.name()
+            );
             Err(Error::new(ErrorClass::Unavailable, late))
         })
     }

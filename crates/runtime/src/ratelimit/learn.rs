@@ -8,7 +8,7 @@ use super::dialect::QuotaModel;
 use super::ledger::BucketModel;
 use super::lesson::{LimitHint, RemainingQuota};
 
-/// How long a refusal closes the budget at least, so that "now" is no hot loop.
+/// The minimum time that a refusal closes the budget, so that "now" does not cause a hot loop.
 const MIN_CLOSE: Duration = Duration::from_millis(100);
 /// How long a refusal without a hint closes it, doubled with each until [`UNHINTED_MOST`].
 const UNHINTED_CLOSE: Duration = Duration::from_secs(1);
@@ -36,7 +36,9 @@ impl BucketModel {
         }
         let most = self.config.longest_wait;
         lesson.wait.is_some_and(|wait| wait > most)
-            || lesson.remaining_quota.is_some_and(|left| left.reset_after > most)
+            || lesson
+                .remaining_quota
+                .is_some_and(|left| left.reset_after > most)
     }
 
     /// Paces calls ahead of the limit.

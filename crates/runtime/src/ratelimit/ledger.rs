@@ -118,7 +118,7 @@ impl BucketModel {
         self.granted.remove(&ticket).is_some()
     }
 
-    /// Whoever held the ticket no longer wants it. What was granted and not taken up goes back.
+    /// The ticket is not needed any more. A grant that was not taken up is returned.
     pub(super) fn cancel(&mut self, ticket: WaitTicket) {
         for lane in &mut self.lanes {
             lane.waiting.remove(&ticket);
@@ -157,7 +157,8 @@ impl BucketModel {
         let waiting = |&lane: &usize| !self.lanes[lane].waiting.is_empty();
         let lanes = (0..self.lanes.len()).filter(waiting);
         let open = lanes.filter(|&lane| self.has_slot(lane));
-        open.map(|lane| self.time_of_amount(self.missing_tokens(lane))).min()
+        open.map(|lane| self.time_of_amount(self.missing_tokens(lane)))
+            .min()
     }
 
     /// When one more waiter of this lane is served, at the earliest: after those before it.
@@ -212,7 +213,7 @@ impl BucketModel {
         }
     }
 
-    /// Who is served next, if anybody can be.
+    /// The next waiter to serve, if one can be served.
     fn next_grant(&self) -> Option<(usize, WaitTicket)> {
         if self.flow.closed_until(self.at).is_some() {
             return None;
@@ -224,7 +225,9 @@ impl BucketModel {
             (token && self.has_slot(lane)).then_some((lane, ticket))
         };
         let many = self.lanes.len();
-        let first = if self.shared.has_token() && self.shared_grants % FAIR_GRANT_INTERVAL == FAIR_GRANT_INTERVAL - 1 {
+        let first = if self.shared.has_token()
+            && self.shared_grants % FAIR_GRANT_INTERVAL == FAIR_GRANT_INTERVAL - 1
+        {
             // Another lane each time, from the least urgent on.
             many - 1 - (self.shared_grants / FAIR_GRANT_INTERVAL) as usize % many
         } else {

@@ -113,8 +113,11 @@ fn a_busy_lane_starves_no_other() {
     enqueue_many(&mut ledger, FIRST, 10_000);
     let patient = ledger.enqueue(LAST);
     let within = SHARED_REFILL_RATIO * (FAIR_GRANT_INTERVAL as f64 + 1.0) + 10.0;
-    let served =
-        (0..within as u64).any(|at| ledger.grant_ready(Duration::from_secs(at)).contains(&patient));
+    let served = (0..within as u64).any(|at| {
+        ledger
+            .grant_ready(Duration::from_secs(at))
+            .contains(&patient)
+    });
     assert!(served);
 }
 
@@ -198,7 +201,7 @@ fn empty_bucket_admits_one_call_per_refill_in_first_lane() {
         ledger.apply_hint(&drained(wait), Duration::ZERO);
         enqueue_many(&mut ledger, LAST, 10);
         for attempt in 1..=50 {
-            let next = ledger.next_grant_at().expect("somebody waits");
+            let next = ledger.next_grant_at().expect("a call waits");
             assert_eq!(next, Duration::from_secs(2 * attempt));
             assert_eq!(ledger.grant_ready(next - Duration::from_millis(1)), []);
             let granted = ledger.grant_ready(next);
@@ -423,7 +426,7 @@ proptest! {
             onlooker.now = next;
             let waiting = onlooker.waiting.len();
             onlooker.grant_and_check(&mut ledger);
-            prop_assert!(onlooker.waiting.len() < waiting, "nobody at {:?}", next);
+            prop_assert!(onlooker.waiting.len() < waiting, "no call served at {:?}", next);
         }
     }
 

@@ -267,7 +267,9 @@ mod tests {
             ("ratelimit-remaining", "0"),
             ("ratelimit-reset", "1625772437"),
         ]);
-        let wait = parse_hint(&[HETZNER], 429, &empty, wall()).wait.expect("a wait");
+        let wait = parse_hint(&[HETZNER], 429, &empty, wall())
+            .wait
+            .expect("a wait");
         assert!((360.0..361.0).contains(&wait.as_secs_f64()), "{wait:?}");
     }
 
@@ -279,15 +281,24 @@ mod tests {
             ("x-ratelimit-reset", "1625768849"),
             ("retry-after", "60"),
         ]);
-        assert_eq!(parse_hint(&[CODER], 429, &answer, wall()).wait, Some(secs(13)));
-        assert_eq!(parse_hint(&[GITHUB], 429, &answer, wall()).wait, Some(secs(60)));
+        assert_eq!(
+            parse_hint(&[CODER], 429, &answer, wall()).wait,
+            Some(secs(13))
+        );
+        assert_eq!(
+            parse_hint(&[GITHUB], 429, &answer, wall()).wait,
+            Some(secs(60))
+        );
     }
 
     #[test]
     fn retry_after_may_be_a_date() {
         let at = |date| headers(&[("retry-after", date)]);
         let later = at("Thu, 08 Jul 2021 18:27:47 GMT");
-        assert_eq!(parse_hint(&[IETF], 429, &later, wall()).wait, Some(secs(30)));
+        assert_eq!(
+            parse_hint(&[IETF], 429, &later, wall()).wait,
+            Some(secs(30))
+        );
         let past = parse_hint(&[IETF], 429, &at("Thu, 08 Jul 2021 18:00:00 GMT"), wall());
         assert_eq!((past.wait, past.invalid_headers), (None, 1));
     }

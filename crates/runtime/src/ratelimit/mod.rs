@@ -1,28 +1,28 @@
-//! What may be spent on a target, by whom, and when.
+//! Rate limits per target: how many calls may be made, in which lane, and when.
 //!
 //! One budget per credential of a target: the API server, each external API. All objects share
-//! it, so that one refusal holds everybody back and nothing can walk around it. The decisions are
-//! in the ledger, which is pure; the [`RateLimiter`] is the ledger with a clock and with waiters.
-//! Nothing here sends a request, and nothing here tries one again.
+//! it, so that one throttling response holds back all calls. The decisions are in the ledger, which is
+//! pure; the [`RateLimiter`] is the ledger with a clock and with waiters. It does not send or retry
+//! requests.
 //!
-//! The API server's budget comes with the engine. One for another API is a table and a call:
+//! The API server's budget comes with the engine. A budget for another API is a table and a call:
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! use aplomb::Result;
-//! use aplomb::budget::{Budget, Config, HETZNER, Lane, LaneConfig};
+//! use aplomb::budget::{HETZNER, LimitConfig, LimitLane, LimitLaneConfig, RateLimiter};
 //! use aplomb::clock::Clock;
 //! use aplomb::fence::Fence;
 //! use aplomb::telemetry::Telemetry;
 //! use http::HeaderMap;
 //! use tokio::time::Instant;
 //!
-//! const FAILOVER: Lane = Lane(0);
+//! const FAILOVER: LimitLane = LimitLane(0);
 //!
-//! fn cloud(telemetry: Telemetry) -> Budget {
-//!     let lane = |name: &str, reserve| LaneConfig { name: name.to_owned(), reserve, slots: 2 };
-//!     let config = Config {
+//! fn cloud(telemetry: Telemetry) -> RateLimiter {
+//!     let lane = |name: &str, reserve| LimitLaneConfig { name: name.to_owned(), reserve, slots: 2 };
+//!     let config = LimitConfig {
 //!         rate: 1.0,
 //!         burst: 3600,
 //!         concurrency: 10,
@@ -31,10 +31,10 @@
 //!         ramp: Duration::from_secs(30),
 //!         longest_wait: Duration::from_secs(3600),
 //!     };
-//!     Budget::new("cloud", config, telemetry, Clock::system())
+//!     RateLimiter::new("cloud", config, telemetry, Clock::system())
 //! }
 //!
-//! async fn assign(cloud: &Budget, fence: &Fence) -> Result<()> {
+//! async fn assign(cloud: &RateLimiter, fence: &Fence) -> Result<()> {
 //!     let deadline = Instant::now() + Duration::from_secs(10);
 //!     let assign = cloud.call(FAILOVER, deadline, fence, "assign", |permit| async move {
 //!         let (status, headers) = send().await?;

@@ -31,11 +31,12 @@ impl Permit {
         let (lesson, before, after) = self.budget.update(|state| {
             let ledger = &mut state.ledger;
             let before = ledger.closed_until(now);
-            let mut lesson = lesson::parse_hint(&ledger.config.header_formats, status, headers, wall);
+            let mut lesson =
+                lesson::parse_hint(&ledger.config.header_formats, status, headers, wall);
             lesson.invalid_headers += u64::from(ledger.apply_hint(&lesson, now));
             let after = ledger.closed_until(now);
             if after > before {
-                // Some will now come too late, and should hear it now.
+                // Some waiters will now miss their deadline and should return at once.
                 state.notify_waiters(state.waiters.keys().copied());
             } else if lesson.remaining_quota.is_some() {
                 state.notify_waiters(state.ledger.first_tickets());

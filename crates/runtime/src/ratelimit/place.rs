@@ -9,7 +9,7 @@ use super::ledger::WaitTicket;
 use super::permit::Permit;
 use super::{LimitLane, RateLimiter};
 
-/// What whoever holds a place has to do.
+/// The next step of a waiter.
 pub(super) enum WaitState {
     /// The permit, and how many more the lane could have at once.
     Granted(Permit, f64),
@@ -50,7 +50,7 @@ impl WaitSlot {
     }
 
     /// Takes what is granted, and else says what to do. One step under the lock: between a look and
-    /// a take, a refusal heard by another thread might take the grant back. Only the first of a lane
+    /// a take, a refusal seen by another thread might take the grant back. Only the first of a lane
     /// has to look at the time: it wakes the one behind it.
     pub(super) fn advance(&mut self, deadline: Instant) -> WaitState {
         let (budget, now) = (&self.budget, self.budget.now());
@@ -69,7 +69,9 @@ impl WaitSlot {
             }
             let first = ledger.first_tickets().any(|head| head == self.ticket);
             let next = first.then(|| ledger.next_grant_at()).flatten();
-            WaitState::WaitUntil(next.map_or(deadline, |next| budget.instant_at(next).min(deadline)))
+            WaitState::WaitUntil(
+                next.map_or(deadline, |next| budget.instant_at(next).min(deadline)),
+            )
         })
     }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{LimiterSnapshot, RateLimiter};
 
-/// A budget that people can look at, whoever keeps it.
+/// A budget that can be inspected.
 pub trait InspectLimiter: Send + Sync {
     /// The target's name.
     fn name(&self) -> &str;
@@ -29,7 +29,7 @@ impl InspectLimiter for RateLimiter {
 pub struct LimiterRegistry(Arc<Mutex<Vec<Arc<dyn InspectLimiter>>>>);
 
 impl LimiterRegistry {
-    /// Shows one more, in the place of one of the same name: a credential was replaced.
+    /// Adds a budget, and removes one with the same name: its credential was replaced.
     pub fn add(&self, budget: impl InspectLimiter + 'static) {
         let mut budgets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|shown| shown.name() != budget.name());

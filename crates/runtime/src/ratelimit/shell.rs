@@ -1,7 +1,7 @@
 //! The ledger with a clock and with waiters: what the rest of the runtime holds in its hands.
 //!
-//! Nothing here runs by itself. Whoever waits drives the ledger: the first of each lane sleeps until
-//! a token can be there, the others until they are told. The lock is never held across an await.
+//! Nothing here runs by itself. The waiters drive the ledger: the first of each lane sleeps until
+//! a token can be there, the others until they are woken. The lock is never held across an await.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::telemetry::{LimiterRefused, LimiterWaited, Telemetry};
 
-/// When one asks again where slots and not tokens are short: nobody can say when one is free.
+/// How often a waiter checks for a free slot: the end of another call cannot be predicted.
 const SLOT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What may be spent on one target with one credential. Clones share it.
@@ -148,12 +148,12 @@ impl RateLimiter {
             lane: self.lane_name(lane),
             wait: until.saturating_sub(now),
         });
-        let what = format!("the budget of {} is spent", self.0.name);
+        let what = format!("rate limit for {} exhausted", self.0.name);
         Error::throttled(what, self.instant_at(until))
     }
 
-    /// Brings the ledger up to now, changes it, grants what it then can, and tells those it
-    /// concerns: whoever has been granted something, and whoever is first now and was not.
+    /// Brings the ledger up to now, changes it, grants what it then can, and wakes the waiters
+    /// that were granted something or that are first in line now and were not before.
     pub(super) fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let now = self.now();
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,7 +161,10 @@ impl RateLimiter {
         let mut granted = state.ledger.grant_ready(now);
         let value = change(&mut state);
         granted.extend(state.ledger.grant_ready(now));
-        let heads = state.ledger.first_tickets().filter(|head| !first.contains(head));
+        let heads = state
+            .ledger
+            .first_tickets()
+            .filter(|head| !first.contains(head));
         state.notify_waiters(granted.into_iter().chain(heads));
         value
     }

@@ -10,9 +10,9 @@ use tokio::time::{sleep, timeout};
 
 use super::super::dialect::KUBERNETES;
 use super::*;
-use crate::ratelimit::LimitLaneConfig;
 use crate::error::ErrorClass;
 use crate::fence::Fence;
+use crate::ratelimit::LimitLaneConfig;
 
 const URGENT: LimitLane = LimitLane(0);
 const USUAL: LimitLane = LimitLane(1);
@@ -221,7 +221,7 @@ async fn an_effect_has_a_turn_a_fence_and_a_deadline() {
             Ok(7)
         },
     );
-    assert_eq!(done.await.expect("it happened all the same"), 7);
+    assert_eq!(done.await.expect("the effect still happened"), 7);
 
     assert_eq!(budget.telemetry().writes.stale_effects("cloud"), 1);
     let open = Fence::always_open();

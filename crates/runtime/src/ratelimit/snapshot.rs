@@ -31,7 +31,7 @@ pub struct LimiterLaneSnapshot {
     pub name: String,
     /// Calls it could make at once.
     pub tokens: f64,
-    /// How many of them nobody else may make.
+    /// How many of them no other lane may make.
     pub reserve: f64,
     /// Calls that wait.
     pub waiting: usize,

@@ -1,4 +1,4 @@
-//! Budgets and the calls that spend from them. Requests are counted under client-go's name.
+//! Rate limiters and the calls that spend from them. Requests are counted under client-go's name.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ use tracing::{debug, info, warn};
 
 use super::{MetricFamilies, TelemetryEvent};
 
-/// From what nobody notices to a whole request deadline.
+/// From an unnoticeable wait to a whole request deadline.
 const WAITS: [f64; 10] = [0.001, 0.005, 0.02, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -88,44 +88,44 @@ impl LimiterMetrics {
         );
         registry.register(
             "aplomb_budget_wait_seconds",
-            "How long calls waited for their turn",
+            "How long calls waited for the rate limiter",
             self.waits.clone(),
         );
         registry.register(
             "aplomb_budget_refused",
-            "Calls that were not made because their turn would have come too late",
+            "Calls not made because the rate limit would delay them past their deadline",
             self.refused.clone(),
         );
         registry.register(
             "aplomb_budget_throttled",
-            "Calls that the target refused for being too many",
+            "Calls rejected by the target with 429",
             self.throttled.clone(),
         );
         registry.register(
             "aplomb_budget_closed_seconds",
-            "How long no call was allowed",
+            "How long calls were blocked after throttling",
             self.closed.clone(),
         );
         registry.register(
             "aplomb_budget_nonsense_headers",
-            "Rate limit headers that made no sense",
+            "Invalid rate limit headers",
             self.invalid_headers.clone(),
         );
         registry.register(
             "aplomb_request_deadline_exceeded",
-            "Calls that were given up at their deadline",
+            "Calls that exceeded their deadline",
             self.exceeded.clone(),
         );
     }
 
-    /// How often `target` refused a call for being one too many.
+    /// How many calls `target` has throttled.
     #[must_use]
     pub fn throttled(&self, name: &str) -> u64 {
         let counter = self.throttled.get(&target_labels(&name.into()));
         counter.map_or(0, |counter| counter.get())
     }
 
-    /// How many calls to `target` were given up at their deadline.
+    /// How many calls to `target` exceeded their deadline.
     #[must_use]
     pub fn deadline_exceeded(&self, target: &str, verb: &str, resource: &str) -> u64 {
         let labels = CallLabels {
@@ -138,7 +138,7 @@ impl LimiterMetrics {
     }
 }
 
-/// A request got an answer, or none.
+/// A request was answered or failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestDone<'a> {
     pub(crate) code: Option<u16>,
@@ -160,7 +160,7 @@ impl TelemetryEvent for RequestDone<'_> {
     }
 }
 
-/// A call was given up at its deadline.
+/// A call exceeded its deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeadlineExceeded<'a> {
     pub(crate) target: &'a Arc<str>,
@@ -182,12 +182,12 @@ impl TelemetryEvent for DeadlineExceeded<'_> {
             verb = self.verb,
             resource = self.resource,
             part = self.part,
-            "Gave a call up at its deadline"
+            "Call exceeded its deadline"
         );
     }
 }
 
-/// A call has its turn.
+/// A call may be made after its wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterWaited<'a> {
     pub(crate) target: &'a Arc<str>,
@@ -210,7 +210,7 @@ impl TelemetryEvent for LimiterWaited<'_> {
     }
 }
 
-/// A call is not made: its turn would come after its deadline.
+/// A call is not made: it would have to wait past its deadline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterRefused<'a> {
     pub(crate) target: &'a Arc<str>,
@@ -222,18 +222,18 @@ impl TelemetryEvent for LimiterRefused<'_> {
     fn emit(self, families: &MetricFamilies) {
         let labels = lane_labels(self.target, self.lane);
         families.budget.refused.get_or_create(&labels).inc();
-        debug!(target_name = %self.target, lane = %self.lane, wait = ?self.wait, "No turn in time");
+        debug!(target_name = %self.target, lane = %self.lane, wait = ?self.wait, "Rate limit delays the call past its deadline");
     }
 }
 
-/// A target refused a call, or said that it would refuse the next.
+/// A target throttled a call, or announced that it would throttle the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimiterClosed<'a> {
     pub(crate) target: &'a Arc<str>,
     pub(crate) refused: bool,
     /// How long from now.
     pub(crate) wait: Duration,
-    /// By how much that is longer than was known.
+    /// By how much that is longer than the known wait.
     pub(crate) longer: Duration,
 }
 
@@ -250,12 +250,12 @@ impl TelemetryEvent for LimiterClosed<'_> {
         if self.longer.is_zero() {
             debug!(target_name = %self.target, wait = ?self.wait, "Throttled again");
         } else {
-            info!(target_name = %self.target, wait = ?self.wait, "Throttled; no call before that");
+            info!(target_name = %self.target, wait = ?self.wait, "Throttled; pausing calls");
         }
     }
 }
 
-/// A target refused a read for the sake of one collection.
+/// A target throttled reads of one collection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CollectionThrottled<'a> {
     pub(crate) target: &'a Arc<str>,
@@ -267,11 +267,11 @@ impl TelemetryEvent for CollectionThrottled<'_> {
     fn emit(self, families: &MetricFamilies) {
         let labels = target_labels(self.target);
         families.budget.throttled.get_or_create(&labels).inc();
-        debug!(target_name = %self.target, resource = self.resource, wait = ?self.wait, "Not ready to be read");
+        debug!(target_name = %self.target, resource = self.resource, wait = ?self.wait, "Collection throttled");
     }
 }
 
-/// An answer had rate limit headers that made no sense.
+/// A response had invalid rate limit headers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InvalidLimitHeader<'a> {
     pub(crate) target: &'a Arc<str>,
@@ -286,7 +286,7 @@ impl TelemetryEvent for InvalidLimitHeader<'_> {
             .invalid_headers
             .get_or_create(&labels)
             .inc_by(self.headers);
-        debug!(target_name = %self.target, "Rate limit headers make no sense");
+        debug!(target_name = %self.target, "Ignored invalid rate limit headers");
     }
 }
 

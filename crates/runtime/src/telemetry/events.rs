@@ -1,4 +1,4 @@
-//! Events of the API: how many were written, and how many were not and why.
+//! Kubernetes Events: how many were written, and how many were dropped and why.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -29,7 +29,7 @@ impl EventMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_events_written",
-            "Events created, and series of them updated",
+            "Events created and Event series updated",
             self.written.clone(),
         );
         registry.register(
@@ -59,9 +59,9 @@ impl TelemetryEvent for EventWritten {
 pub(crate) struct EventsDropped<'a> {
     /// `full`, `spam`, `refused`, `unavailable` or `shutdown`.
     pub(crate) reason: &'static str,
-    /// How many.
+    /// Their number.
     pub(crate) count: u64,
-    /// What the server said, if it was asked.
+    /// The server's message, if there was a call.
     pub(crate) err: &'a str,
 }
 
@@ -69,7 +69,9 @@ impl TelemetryEvent for EventsDropped<'_> {
     fn emit(self, families: &MetricFamilies) {
         let reason = self.reason;
         let dropped = &families.events.dropped;
-        dropped.get_or_create(&EventDropLabels { reason }).inc_by(self.count);
+        dropped
+            .get_or_create(&EventDropLabels { reason })
+            .inc_by(self.count);
         debug!(reason, count = self.count, err = self.err, "Dropped events");
     }
 }

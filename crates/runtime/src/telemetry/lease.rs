@@ -1,4 +1,4 @@
-//! Leader election: who leads, how often that changed, how often a renewal needed a second look.
+//! Leader election: the leader, its changes, and renewals that needed an extra read.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl LeaseMetrics {
         );
         registry.register(
             "aplomb_lease_transitions",
-            "How often this replica gained or lost the lead",
+            "How often this replica gained or lost leadership",
             self.transitions.clone(),
         );
     }
@@ -57,9 +57,9 @@ impl LeaseMetrics {
 /// This replica contends for a lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseContended<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
-    /// As whom.
+    /// The identity of this replica.
     pub(crate) identity: &'a str,
 }
 
@@ -79,9 +79,9 @@ impl TelemetryEvent for LeaseContended<'_> {
 /// This replica leads from now on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseGained<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
-    /// As whom.
+    /// The identity of this replica.
     pub(crate) identity: &'a str,
     /// How often the lease has changed hands.
     pub(crate) transitions: i32,
@@ -99,12 +99,12 @@ impl TelemetryEvent for LeaseGained<'_> {
     }
 }
 
-/// This replica leads no more, though nobody asked it to stop.
+/// This replica lost the leadership without being stopped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseLost<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
-    /// Why.
+    /// The reason.
     pub(crate) reason: &'a str,
 }
 
@@ -115,10 +115,10 @@ impl TelemetryEvent for LeaseLost<'_> {
     }
 }
 
-/// This replica gave the lease up, so that another need not wait for it to expire.
+/// This replica released the lease, so that another need not wait for it to expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseReleased<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
 }
 
@@ -132,7 +132,7 @@ impl TelemetryEvent for LeaseReleased<'_> {
 /// A holder had to read the lease before it could renew it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSlowPath<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
 }
 
@@ -146,16 +146,16 @@ impl TelemetryEvent for LeaseSlowPath<'_> {
     }
 }
 
-/// A call for the lease failed; it is tried again while there is time.
+/// A call for the lease failed; it is retried while there is time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseCallFailed<'a> {
-    /// Which lease.
+    /// The lease.
     pub(crate) lease: &'a str,
     /// `read`, `create`, `update` or `watch`.
     pub(crate) verb: &'static str,
-    /// What the server said.
+    /// The error.
     pub(crate) err: &'a str,
-    /// Whether this replica leads and will lose the lease if this goes on.
+    /// Whether this replica leads and will lose the lease if this continues.
     pub(crate) leading: bool,
 }
 

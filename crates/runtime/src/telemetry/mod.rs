@@ -1,6 +1,6 @@
-//! One struct per occurrence, which writes the log line and moves the metric together.
+//! One struct per occurrence, which writes the log line and updates the metric together.
 //!
-//! Every metric name stands in a file of this module. Nothing else may touch a metric.
+//! Every metric name is defined in this module. Other modules must not access metrics directly.
 
 mod budget;
 mod events;
@@ -47,9 +47,9 @@ pub struct Telemetry(Arc<MetricFamilies>);
 /// The metrics by area.
 #[derive(Debug, Default)]
 pub struct MetricFamilies {
-    /// Budgets and the calls that spend from them.
+    /// Rate limiters and the calls that spend from them.
     pub budget: LimiterMetrics,
-    /// Events of the API.
+    /// Kubernetes Events.
     pub events: EventMetrics,
     /// Leader election.
     pub lease: LeaseMetrics,
@@ -72,12 +72,12 @@ impl std::ops::Deref for Telemetry {
 }
 
 impl Telemetry {
-    /// Whether this is the same as another, not only alike.
+    /// Whether both are clones of one another.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Counts and logs what occurred.
+    /// Counts and logs an occurrence.
     pub fn emit(&self, occurrence: impl TelemetryEvent) {
         occurrence.emit(self);
     }
@@ -110,12 +110,12 @@ pub(crate) fn encoded(registry: &Registry) -> String {
     text
 }
 
-/// Metrics of a program, to be served beside those of the runtime.
+/// Metrics of a program, served together with those of the runtime.
 #[derive(Clone)]
 pub struct MetricsSource(Arc<dyn Fn(&mut Registry) + Send + Sync>);
 
 impl MetricsSource {
-    /// Metrics that `register` puts into a registry.
+    /// Metrics that `register` adds to a registry.
     #[must_use]
     pub fn new(register: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
         Self(Arc::new(register))
@@ -132,8 +132,8 @@ impl fmt::Debug for MetricsSource {
     }
 }
 
-/// Something worth a metric, a log line or both.
+/// An occurrence with a metric, a log line or both.
 pub trait TelemetryEvent {
-    /// Moves the metrics and writes the log line.
+    /// Updates the metrics and writes the log line.
     fn emit(self, families: &MetricFamilies);
 }

@@ -1,7 +1,7 @@
 //! Metrics of the queue, under controller-runtime's names where it has them, so that its dashboards
 //! and alerts work.
 //!
-//! Counts move with each occurrence; levels are read off the queue when somebody asks for them.
+//! Counters change with each occurrence; gauges are read from the queue at each scrape.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::{MetricFamilies, TelemetryEvent};
 use crate::error::ErrorClass;
 use crate::queue::{FairQueue, Lane};
 
-/// controller-runtime has the same word under both labels.
+/// controller-runtime has the same value under both labels.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QueueLabels {
     name: Arc<str>,
@@ -64,7 +64,7 @@ pub struct QueueMetrics {
 
 impl Default for QueueMetrics {
     fn default() -> Self {
-        // controller-runtime's buckets, so that quantiles of both can be put side by side.
+        // controller-runtime's buckets, so that quantiles of both can be compared.
         let histograms = || Family::new_with_constructor(histogram as fn() -> Histogram);
         Self {
             depth: Family::default(),
@@ -86,15 +86,15 @@ fn histogram() -> Histogram {
 
 impl QueueMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("workqueue_depth", "Keys in line", self.depth.clone());
+        registry.register("workqueue_depth", "Queued keys", self.depth.clone());
         registry.register(
             "workqueue_adds",
-            "Events that joined no unserved one of the same key",
+            "Keys added to the queue",
             self.adds.clone(),
         );
         registry.register(
             "workqueue_queue_duration_seconds",
-            "How long a key stays in line before it runs",
+            "How long a key is queued before it runs",
             self.queued.clone(),
         );
         registry.register(
@@ -104,36 +104,36 @@ impl QueueMetrics {
         );
         registry.register(
             "workqueue_unfinished_work_seconds",
-            "How long the runs going on have been, together",
+            "Total duration of the runs in progress",
             self.unfinished.clone(),
         );
         registry.register(
             "workqueue_longest_running_processor_seconds",
-            "How long the longest run going on has been",
+            "Duration of the longest run in progress",
             self.longest.clone(),
         );
         registry.register(
             "workqueue_retries",
-            "Keys put back to try again later",
+            "Keys queued again after a failure",
             self.retries.clone(),
         );
         registry.register(
             "aplomb_queue_oldest_seconds",
-            "How long the head of a lane has been in it",
+            "How long the oldest key of a lane has been queued",
             self.oldest.clone(),
         );
         registry.register(
             "aplomb_queue_waiting",
-            "Keys that wait for a time, by the class of failure they wait after",
+            "Waiting keys, by the class of the failure before the wait",
             self.waiting.clone(),
         );
     }
 }
 
-/// An event joined no unserved one of the same key.
+/// A key was added to the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Enqueued<'a> {
-    /// Whose queue.
+    /// The controller of the queue.
     pub(crate) controller: &'a Arc<str>,
 }
 
@@ -147,30 +147,33 @@ impl TelemetryEvent for Enqueued<'_> {
     }
 }
 
-/// A key left the line to run.
+/// A key was taken from the queue to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dequeued<'a> {
-    /// Whose queue.
+    /// The controller of the queue.
     pub(crate) controller: &'a Arc<str>,
-    /// For how long it had been in line.
+    /// How long it had been queued.
     pub(crate) waited: Duration,
 }
 
 impl TelemetryEvent for Dequeued<'_> {
     fn emit(self, families: &MetricFamilies) {
-        let queued = families.queue.queued.get_or_create(&queue_labels(self.controller));
+        let queued = families
+            .queue
+            .queued
+            .get_or_create(&queue_labels(self.controller));
         queued.observe(self.waited.as_secs_f64());
     }
 }
 
-/// A key was handed back after its run.
+/// The run of a key ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyDone<'a> {
-    /// Whose queue.
+    /// The controller of the queue.
     pub(crate) controller: &'a Arc<str>,
-    /// For how long it ran.
+    /// How long it ran.
     pub(crate) ran: Duration,
-    /// Whether it is to try again because it failed.
+    /// Whether it will be retried because it failed.
     pub(crate) retries: bool,
 }
 
@@ -184,7 +187,7 @@ impl TelemetryEvent for KeyDone<'_> {
     }
 }
 
-/// How full a queue is. To be told before metrics are read, since ages grow while nothing occurs.
+/// The gauges of a queue. To be updated before metrics are read, because ages grow without any event.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueLevels<'a> {
     controller: &'a Arc<str>,
@@ -196,7 +199,7 @@ pub(crate) struct QueueLevels<'a> {
 }
 
 impl<'a> QueueLevels<'a> {
-    /// The levels of the queue of `controller`.
+    /// The gauges of the queue of `controller`.
     #[must_use]
     pub(crate) fn from_queue<K: Clone + Eq + Hash>(
         controller: &'a Arc<str>,
@@ -263,7 +266,7 @@ mod tests {
     fn failed_once() -> FairQueue<&'static str> {
         let mut queue = FairQueue::new(QueueConfig::default());
         queue.push(&"waits", Lane::Edit, RunReason::Changed, seconds(0));
-        let run = queue.pop(seconds(0)).expect("it is in line");
+        let run = queue.pop(seconds(0)).expect("the key is queued");
         let next = NextRun::Scheduled {
             due: seconds(90),
             lane: Lane::Retry,
@@ -311,7 +314,7 @@ mod tests {
             r#"aplomb_queue_waiting{controller="egress",class="Unavailable"} 1"#,
             r#"aplomb_queue_waiting{controller="egress",class="None"} 0"#,
         ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
+            assert!(text.contains(line), "{line} is missing in\n{text}");
         }
     }
 }

@@ -46,18 +46,18 @@ impl WatchMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_events",
-            "Events by what the lens made of them",
+            "Watch events by result of the lens",
             self.events.clone(),
         );
         registry.register(
             "aplomb_watch_restarts",
-            "Watches that were lost, by what ended them",
+            "Watch connections lost, by cause",
             self.restarts.clone(),
         );
         registry.register_collector(Box::new(self.gauges.clone()));
     }
 
-    /// How many events of `kind` met this fate.
+    /// How many events of `kind` had this result.
     #[must_use]
     pub fn events(&self, kind: &str, result: EventResult) -> u64 {
         let labels = EventLabels {
@@ -68,16 +68,16 @@ impl WatchMetrics {
     }
 }
 
-/// What became of an event.
+/// The result of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventResult {
-    /// The lens let it through.
+    /// The lens passed it.
     Passed,
-    /// Nothing that is read changed.
+    /// No field that is read changed.
     Noise,
-    /// This process wrote it.
+    /// This process wrote the change.
     Own,
-    /// It was let through, and its object does not fit the view.
+    /// The lens passed it, and its object does not fit the view.
     Unreadable,
 }
 
@@ -102,7 +102,7 @@ impl From<PredicateResult> for EventResult {
     }
 }
 
-/// An event met a lens.
+/// A lens has evaluated an event.
 #[derive(Debug)]
 pub(crate) struct EventSeen<'a> {
     pub(crate) kind: &'a str,
@@ -130,11 +130,11 @@ pub(crate) struct ObjectUnreadable<'a> {
 impl TelemetryEvent for ObjectUnreadable<'_> {
     fn emit(self, _families: &MetricFamilies) {
         let Self { kind, key, error } = self;
-        tracing::warn!(%kind, object = %key, %error, "an object cannot be read");
+        tracing::warn!(%kind, object = %key, %error, "Failed to decode an object");
     }
 }
 
-/// A closure that was told of an event panicked: what it would have made of the event is lost.
+/// A listener panicked on an event: its reaction to the event is lost.
 #[derive(Debug)]
 pub(crate) struct ListenerPanicked<'a> {
     pub(crate) kind: &'a str,
@@ -144,11 +144,11 @@ pub(crate) struct ListenerPanicked<'a> {
 impl TelemetryEvent for ListenerPanicked<'_> {
     fn emit(self, _families: &MetricFamilies) {
         let Self { kind, key } = self;
-        tracing::error!(%kind, object = %key, "A listener of a watch panicked");
+        tracing::error!(%kind, object = %key, "Watch listener panicked");
     }
 }
 
-/// A watch has the whole state.
+/// A watch has a complete list.
 #[derive(Debug)]
 pub(crate) struct WatchListed<'a> {
     pub(crate) kind: &'a str,
@@ -167,14 +167,14 @@ impl TelemetryEvent for WatchListed<'_> {
     }
 }
 
-/// A watch was lost, or could not be opened.
+/// A watch connection was lost, or could not be opened.
 #[derive(Debug)]
 pub(crate) struct WatchLost<'a> {
     pub(crate) kind: &'a str,
     pub(crate) scope: &'a Scope,
     pub(crate) reason: &'static str,
     pub(crate) why: &'a str,
-    /// Whether that was said the last time too.
+    /// Whether the last loss had the same cause.
     pub(crate) known: bool,
     pub(crate) delay: Duration,
 }
@@ -195,16 +195,16 @@ impl TelemetryEvent for WatchLost<'_> {
         };
         families.watch.restarts.get_or_create(&labels).inc();
         if delay.is_zero() {
-            tracing::debug!(%kind, %scope, reason, why, "watch restarts");
+            tracing::debug!(%kind, %scope, reason, why, "Restarting watch");
         } else if known {
-            tracing::debug!(%kind, %scope, reason, why, ?delay, "watch is still down");
+            tracing::debug!(%kind, %scope, reason, why, ?delay, "Watch is still down");
         } else {
-            tracing::warn!(%kind, %scope, reason, why, ?delay, "watch is down");
+            tracing::warn!(%kind, %scope, reason, why, ?delay, "Watch is down");
         }
     }
 }
 
-/// A watch came to be: its gauges are read whenever they are asked for.
+/// A watch began: its gauges are read at each scrape.
 pub(crate) struct WatchBegan {
     pub(crate) kind: Arc<str>,
     pub(crate) reading: Box<dyn Fn() -> Option<WatchGauges> + Send + Sync>,
@@ -218,14 +218,14 @@ impl TelemetryEvent for WatchBegan {
     }
 }
 
-/// What a watch says of itself. None at all once it is gone.
+/// The gauges of a watch. Absent once it is gone.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WatchGauges {
     pub(crate) objects: u64,
     pub(crate) age: Duration,
 }
 
-/// Gauges that grow by themselves cannot be set by an occurrence: they are read at each scrape.
+/// Gauges that grow by themselves cannot be updated by an occurrence: they are read at each scrape.
 #[derive(Clone, Default)]
 struct Gauges(Arc<Mutex<Vec<WatchBegan>>>);
 
@@ -269,7 +269,7 @@ impl Collector for Gauges {
             objects.get_or_create(&kind).set(count);
         }
         let name = "aplomb_watch_freshness_seconds";
-        let help = "Time since the server of a watch was last heard";
+        let help = "Time since a watch last received data";
         ages.encode(encoder.encode_descriptor(name, help, None, ages.metric_type())?)?;
         let (name, help) = ("aplomb_cache_objects", "Objects held by caches");
         objects.encode(encoder.encode_descriptor(name, help, None, objects.metric_type())?)

@@ -1,4 +1,4 @@
-//! Metrics of writes, of those that were not needed, and of conflicts.
+//! Metrics of writes, of skipped writes, and of conflicts.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -9,7 +9,7 @@ use tracing::{debug, warn};
 use super::{MetricFamilies, TelemetryEvent};
 use crate::key::ObjectRef;
 
-/// Metrics of writes, of those that were not needed, and of conflicts.
+/// Metrics of writes, of skipped writes, and of conflicts.
 #[derive(Debug, Default)]
 pub struct WriteMetrics {
     writes: Family<WriteLabels, Counter>,
@@ -40,7 +40,7 @@ impl WriteMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "aplomb_writes",
-            "Writes by kind, verb and what became of them: written, suppressed, conflict, failed",
+            "Writes by kind, verb and result: written, suppressed, conflict, failed",
             self.writes.clone(),
         );
         registry.register(
@@ -55,7 +55,7 @@ impl WriteMetrics {
         );
     }
 
-    /// How many writes of `kind` by `verb` came to `result`.
+    /// How many writes of `kind` by `verb` had this `result`.
     #[must_use]
     pub fn writes(&self, kind: &str, verb: &'static str, result: WriteResult) -> u64 {
         let labels = WriteLabels {
@@ -91,16 +91,16 @@ impl WriteMetrics {
     }
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteResult {
-    /// The server took it.
+    /// The server accepted it.
     Written,
-    /// It was so already, and nothing was sent.
+    /// Nothing was sent, because the object was equal already.
     Suppressed,
     /// Another writer was first.
     Conflict,
-    /// The server refused it, or did not answer.
+    /// The server rejected it, or did not respond.
     Failed,
 }
 
@@ -115,14 +115,14 @@ impl WriteResult {
     }
 }
 
-/// A write came to an end.
+/// A write ended.
 #[derive(Debug)]
 pub(crate) struct WriteEnded<'a> {
-    /// What was written to.
+    /// The written object.
     pub(crate) object: &'a ObjectRef,
     /// `apply`, `status`, `delete` or `finalizer`.
     pub(crate) verb: &'static str,
-    /// What became of it.
+    /// Its result.
     pub(crate) result: WriteResult,
 }
 
@@ -138,14 +138,14 @@ impl TelemetryEvent for WriteEnded<'_> {
     }
 }
 
-/// A write of ours met a conflict, and it is now known who was first.
+/// A write of ours lost a conflict, and the winner is now known.
 #[derive(Debug)]
 pub(crate) struct ConflictLost<'a> {
-    /// What was written to.
+    /// The written object.
     pub(crate) object: &'a ObjectRef,
     /// Our field manager.
     pub(crate) manager: &'a str,
-    /// The field manager that was first, where the object tells.
+    /// The field manager that was first, if the object shows it.
     pub(crate) winner: Option<&'a str>,
 }
 
@@ -165,9 +165,9 @@ impl TelemetryEvent for ConflictLost<'_> {
 /// An effect may have landed after the lease was lost.
 #[derive(Debug)]
 pub(crate) struct StaleEffect<'a> {
-    /// Which system it went to, such as `apiserver`.
+    /// The system it was sent to, such as `apiserver`.
     pub(crate) target: &'a str,
-    /// What it was.
+    /// The kind of effect and its object.
     pub(crate) what: &'a str,
 }
 
@@ -180,7 +180,7 @@ impl TelemetryEvent for StaleEffect<'_> {
         let Self { target, what } = self;
         warn!(
             target,
-            what, "an effect may have landed after the lease was lost"
+            what, "An effect may have landed after the lease was lost"
         );
     }
 }
@@ -223,7 +223,7 @@ mod tests {
             r#"aplomb_conflicts_total{kind="Page",manager="ours",winner="unknown"} 1"#,
             r#"aplomb_stale_effects_total{target="apiserver"} 1"#,
         ] {
-            assert!(text.contains(line), "{line} is not in\n{text}");
+            assert!(text.contains(line), "{line} is missing in\n{text}");
         }
     }
 }

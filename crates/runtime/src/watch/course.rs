@@ -1,6 +1,6 @@
-//! The course of one watch: what to do next after each thing that can happen to it.
+//! The state machine of one watch: the next step after each possible event.
 //!
-//! Pure: it neither waits nor asks. `drive` carries the steps out and reports how they went.
+//! Pure: it neither waits nor sends requests. `drive` carries out the steps and reports the results.
 
 use std::mem;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::ReflectorTiming;
 use crate::version::ResourceVersion;
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ReflectorStep {
     /// Fetch a page of the list.
@@ -16,37 +16,37 @@ pub(super) enum ReflectorStep {
     /// Watch from this version.
     Watch {
         from: String,
-        /// For how long the server is asked to keep it open.
+        /// How long the server should keep it open.
         lifetime: Duration,
     },
 }
 
-/// Which page.
+/// The page to fetch.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ListPage {
     First,
-    /// The one this token stands for.
+    /// The page of this continue token.
     Next(String),
-    /// Everything at once: the server forgot the list while its pages were read.
+    /// Everything at once: the server dropped the list while its pages were read.
     Whole,
 }
 
-/// What ended a connection or a request.
+/// Why a connection or a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Disconnect {
-    /// The server ended the stream when it had been asked to: all is well.
+    /// The server ended the stream at the requested time, which is normal.
     Ended,
     /// The server ended the stream before its time.
     Closed,
     /// The stream broke, perhaps in the middle of a line.
     Cut,
-    /// Nothing was heard for too long.
+    /// Nothing was received for too long.
     Silence,
-    /// The server no longer has the versions since then (410), or what it sends makes no sense.
+    /// The server no longer has the versions since then (410), or its data is invalid.
     Expired,
-    /// The server answered with an error.
+    /// The server responded with an error.
     Refused,
-    /// There was no answer in time, or none at all.
+    /// The response did not come in time, or the connection failed.
     Unreachable,
 }
 
@@ -64,19 +64,19 @@ impl Disconnect {
     }
 }
 
-/// Where a watch stands.
+/// The state of a watch.
 #[derive(Debug)]
 pub(super) struct ReflectorState {
     timing: ReflectorTiming,
     rng: fastrand::Rng,
     step: ReflectorStep,
-    /// Losses since the server last got anywhere with us.
+    /// Losses since the last progress.
     losses: u32,
-    /// Connections in a row that ended in silence.
+    /// Connections in a row that ended without receiving anything.
     silences: u32,
-    /// Something arrived on this connection.
+    /// Data was received on this connection.
     progress: bool,
-    /// Lists in a row that were older than what has been shown.
+    /// Lists in a row that were older than the state already shown.
     rollbacks: u32,
 }
 
@@ -97,7 +97,7 @@ impl ReflectorState {
         &self.step
     }
 
-    /// A page of the list arrived, with the token of the next one or, at the end, the version.
+    /// A page of the list was received, with the token of the next one or, at the end, the version.
     pub(super) fn record_page(&mut self, next: Option<String>, version: &str) {
         self.step = match next {
             Some(token) => ReflectorStep::List(ListPage::Next(token)),
@@ -105,8 +105,8 @@ impl ReflectorState {
         };
     }
 
-    /// Whether a finished list may be taken over. A server that lags behind may answer with a state
-    /// older than the one already shown; but after a restore from a backup the older one is true.
+    /// Whether a finished list may be applied. A lagging server may return a state
+    /// older than the one already shown; but after a restore from a backup the older state is the current one.
     pub(super) fn accept_list(
         &mut self,
         version: &ResourceVersion,
@@ -122,14 +122,14 @@ impl ReflectorState {
         true
     }
 
-    /// The server opened the watch. Whether that alone shows that it is alive: after a silence only
-    /// something heard does, or an end in due time.
+    /// The server opened the watch. Returns whether that alone shows that it is alive: after a silent connection
+    /// only received data does, or an end at the requested time.
     pub(super) fn record_open(&mut self) -> bool {
         self.progress = false;
         self.silences == 0
     }
 
-    /// An event or a bookmark arrived: a reconnect goes on from its version. Whether it is the first
+    /// An event or a bookmark was received: a reconnect continues from its version. Returns whether it is the first
     /// of its connection.
     pub(super) fn record_event(&mut self, version: String) -> bool {
         let first = !mem::replace(&mut self.progress, true);
@@ -141,7 +141,7 @@ impl ReflectorState {
         first
     }
 
-    /// Something ended the connection or the request, which had `lasted` that long. How long to wait
+    /// The connection or the request ended after `lasted`. Returns how long to wait
     /// before the next step.
     pub(super) fn record_loss(&mut self, loss: Disconnect, lasted: Duration) -> Duration {
         let was_listing = matches!(self.step, ReflectorStep::List(_));
@@ -163,8 +163,8 @@ impl ReflectorState {
             self.silences = 0;
             return Duration::ZERO;
         }
-        // The end of a connection that worked is no failure, and neither is the first 410 after it.
-        // But a server that says one thing and hangs up, again and again, sets no pace: we do.
+        // The end of a connection that worked is not a failure, and neither is the first 410 after it.
+        // But if a server sends one event and closes, again and again, the backoff applies.
         let worked = progress && lasted > MIN_CONNECTION_TIME;
         let gentle = matches!(
             loss,
@@ -180,7 +180,7 @@ impl ReflectorState {
         self.backoff_delay()
     }
 
-    /// A watch that was silent twice in a row may stay so: a list shows what was missed.
+    /// A watch that was silent twice in a row may stay silent: a list shows the missed changes.
     fn step_after_watch(&mut self, from: String, loss: Disconnect) -> ReflectorStep {
         if loss == Disconnect::Silence {
             self.silences += 1;
@@ -198,7 +198,7 @@ impl ReflectorState {
         ReflectorStep::Watch { from, lifetime }
     }
 
-    /// Exponential under the cap; half of it is drawn, so that watches part ways after an outage.
+    /// Exponential up to the cap; half of it is random, so that watches spread out after an outage.
     fn backoff_delay(&mut self) -> Duration {
         let doublings = self.losses.saturating_sub(1).min(16);
         let full = self.timing.backoff.0.saturating_mul(1 << doublings);
@@ -210,7 +210,7 @@ impl ReflectorState {
 /// A connection that ends within this time is not followed by another at once.
 const MIN_CONNECTION_TIME: Duration = Duration::from_secs(1);
 
-/// How many lists in a row must be older than what was shown before they are believed.
+/// How many lists in a row must be older than the state already shown before they are accepted.
 const ROLLBACK_CONFIRMATIONS: u32 = 3;
 
 #[cfg(test)]

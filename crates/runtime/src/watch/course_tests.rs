@@ -1,4 +1,4 @@
-//! The course of a watch, one happening at a time.
+//! The state machine of a watch, event by event.
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn watching() -> ReflectorState {
 fn from(course: &ReflectorState) -> &str {
     match course.step() {
         ReflectorStep::Watch { from, .. } => from,
-        ReflectorStep::List(_) => panic!("it lists"),
+        ReflectorStep::List(_) => panic!("unexpected list"),
     }
 }
 
@@ -73,7 +73,10 @@ fn watch_that_ends_after_one_event_is_not_reopened_at_once() {
 fn an_expired_watch_lists_again() {
     let mut course = watching();
     course.record_open();
-    assert_eq!(course.record_loss(Disconnect::Expired, LONG), Duration::ZERO);
+    assert_eq!(
+        course.record_loss(Disconnect::Expired, LONG),
+        Duration::ZERO
+    );
     assert_eq!(*course.step(), ReflectorStep::List(ListPage::First));
 }
 
@@ -117,7 +120,10 @@ fn one_event_ends_the_backoff() {
 fn after_a_silence_an_open_connection_alone_proves_nothing() {
     let mut course = watching();
     assert!(course.record_open());
-    assert_eq!(course.record_loss(Disconnect::Silence, LONG), Duration::ZERO);
+    assert_eq!(
+        course.record_loss(Disconnect::Silence, LONG),
+        Duration::ZERO
+    );
     assert_eq!(from(&course), "5");
     assert!(!course.record_open());
     course.record_event("6".to_owned());

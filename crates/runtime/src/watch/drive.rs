@@ -1,7 +1,7 @@
-//! Carries out the course of a watch: asks the server, feeds the cache, tells the listeners.
+//! Carries out the steps of a watch: sends requests, updates the cache, calls the listeners.
 //!
-//! Every await is bounded, or ends with the silence of the server. Nothing here decides what comes
-//! after a loss; `course` does.
+//! Every await is bounded, or ends when the server is silent for too long. The next step after a loss is
+//! decided in `course`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
@@ -14,19 +14,19 @@ use kube::client::Body;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::course::{Disconnect, ListPage, ReflectorState, ReflectorStep};
-use super::failure::{WatchFailure, from_status, from_response, from_refusal, from_unreachable};
+use super::failure::{WatchFailure, from_refusal, from_response, from_status, from_unreachable};
 use super::stream::{LineReader, WatchLine};
 use super::wire::{self, WireObject};
 use super::{ReflectorTiming, Scope};
-use crate::ratelimit::api;
 use crate::cache::{Cache, CacheEvent, DecodedObject, WatchUpdate};
+use crate::ratelimit::api;
 use crate::telemetry::{Telemetry, WatchListed, WatchLost};
 use crate::version::ResourceVersion;
 use crate::view::View;
 
 type NotifyFn<T> = dyn Fn(&CacheEvent<T>) + Send + Sync;
 
-/// A watch and what it feeds.
+/// A watch with its cache and listeners.
 pub(crate) struct ReflectorTask<T> {
     pub(crate) client: kube::Client,
     pub(crate) kind: Arc<str>,
@@ -34,15 +34,15 @@ pub(crate) struct ReflectorTask<T> {
     pub(crate) timing: ReflectorTiming,
     pub(crate) cache: Cache<T>,
     pub(crate) notify: Box<NotifyFn<T>>,
-    /// What went wrong last, until something goes right.
+    /// The last error, until the next success.
     pub(crate) trouble: Arc<Mutex<Option<String>>>,
     pub(crate) telemetry: Telemetry,
 }
 
-/// How much earlier than asked for a server may end a watch in due time.
+/// How much earlier than requested a server may end a watch normally.
 const END_TOLERANCE: Duration = Duration::from_secs(5);
 
-/// How long a server may ask us to wait: a page of a proxy under maintenance may say a day, and is
+/// The maximum Retry-After that is honored: the page of a proxy under maintenance may say a day, and be
 /// gone in a minute.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -66,7 +66,7 @@ pub(crate) async fn run_reflector<T: View>(watch: ReflectorTask<T>) {
 }
 
 impl<T: View> ReflectorTask<T> {
-    /// Fetches a page, and takes the list over with the last one.
+    /// Fetches a page, and applies the list with the last one.
     async fn list(
         &self,
         course: &mut ReflectorState,
@@ -76,22 +76,25 @@ impl<T: View> ReflectorTask<T> {
         if !matches!(page, ListPage::Next(_)) {
             listed.clear();
         }
-        let request =
-            wire::list_request::<T>(&self.scope, &self.timing, page).map_err(|error| from_refusal(&error))?;
+        let request = wire::list_request::<T>(&self.scope, &self.timing, page)
+            .map_err(|error| from_refusal(&error))?;
         let fetch = async {
             let body = self.send(request).await?.into_body();
             let bytes = body.collect().await;
             bytes.map_err(|error| WatchFailure::new(Disconnect::Cut, error.to_string()))
         };
-        let bytes = self.with_timeout(self.timing.page_timeout, fetch).await?.to_bytes();
+        let bytes = self
+            .with_timeout(self.timing.page_timeout, fetch)
+            .await?
+            .to_bytes();
         let part = wire::parse_page::<T>(&bytes)
-            .map_err(|_| WatchFailure::new(Disconnect::Cut, "the answer is no list"))?;
+            .map_err(|_| WatchFailure::new(Disconnect::Cut, "response is not a list"))?;
         listed.extend(part.items);
         if part.continue_token.is_none() {
             let version = ResourceVersion::parse(&part.version);
             let seen = self.cache.freshness().list_version;
             if !course.accept_list(&version, seen.as_ref()) {
-                let why = "the list is older than what the watch has shown";
+                let why = "list is older than the state already shown";
                 return Err(WatchFailure::new(Disconnect::Refused, why));
             }
             self.apply_update(WatchUpdate::Relisted(mem::take(listed), version));
@@ -106,7 +109,7 @@ impl<T: View> ReflectorTask<T> {
         Ok(())
     }
 
-    /// Follows the changes until the connection is lost; there is no other end.
+    /// Follows the changes until the connection is lost; it never returns otherwise.
     async fn follow_changes(
         &self,
         course: &mut ReflectorState,
@@ -114,40 +117,50 @@ impl<T: View> ReflectorTask<T> {
         lifetime: Duration,
     ) -> Result<(), WatchFailure> {
         let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
-        let request =
-            wire::watch_request::<T>(&self.scope, from, seconds).map_err(|error| from_refusal(&error))?;
-        let response = self.with_timeout(self.timing.open_timeout, self.send(request)).await?;
+        let request = wire::watch_request::<T>(&self.scope, from, seconds)
+            .map_err(|error| from_refusal(&error))?;
+        let response = self
+            .with_timeout(self.timing.open_timeout, self.send(request))
+            .await?;
         if course.record_open() {
             self.record_activity();
         }
         let due = Instant::now() + lifetime.saturating_sub(END_TOLERANCE);
         let mut lines = LineReader::new(response.into_body().into_data_stream());
         loop {
-            let next = self.wait_delivering_events(timeout(self.timing.silence_timeout, lines.next()));
+            let next =
+                self.wait_delivering_events(timeout(self.timing.silence_timeout, lines.next()));
             let line = match next.await {
-                Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "nothing was heard")),
+                Err(_) => return Err(WatchFailure::new(Disconnect::Silence, "no data received")),
                 Ok(None) if Instant::now() >= due => {
                     return Err(WatchFailure::new(Disconnect::Ended, ""));
                 }
                 Ok(None) => {
-                    return Err(WatchFailure::new(Disconnect::Closed, "the server ended it"));
+                    return Err(WatchFailure::new(
+                        Disconnect::Closed,
+                        "server closed the stream",
+                    ));
                 }
                 Ok(Some(Err(broken))) => return Err(WatchFailure::new(Disconnect::Cut, broken.0)),
                 Ok(Some(Ok(line))) => line,
             };
             self.handle_line(course, &line)?;
-            // A stream with a line always at hand must not keep other tasks from running.
+            // A stream with a line always ready must not keep other tasks from running.
             tokio::task::coop::consume_budget().await;
         }
     }
 
-    fn handle_line(&self, course: &mut ReflectorState, line: &WatchLine) -> Result<(), WatchFailure> {
+    fn handle_line(
+        &self,
+        course: &mut ReflectorState,
+        line: &WatchLine,
+    ) -> Result<(), WatchFailure> {
         let said = wire::parse_line::<T>(line.bytes()).map_err(|_| match line {
             WatchLine::Whole(_) => {
-                WatchFailure::new(Disconnect::Expired, "a line is no watch event")
+                WatchFailure::new(Disconnect::Expired, "line is not a watch event")
             }
             WatchLine::Unterminated(_) => {
-                WatchFailure::new(Disconnect::Cut, "the stream ends inside a line")
+                WatchFailure::new(Disconnect::Cut, "stream ended inside a line")
             }
         })?;
         let (version, news) = match said {
@@ -167,7 +180,7 @@ impl<T: View> ReflectorTask<T> {
         Ok(())
     }
 
-    /// State first, then the listeners.
+    /// First the state, then the listeners.
     fn apply_update(&self, news: WatchUpdate<T>) {
         for event in self.cache.apply_update(news) {
             (self.notify)(&event);
@@ -184,7 +197,7 @@ impl<T: View> ReflectorTask<T> {
         let now = Instant::now();
         let delay = delay.max(failure.wait.min(MAX_WAIT));
         if failure.loss == Disconnect::Ended {
-            // Everything before the end has arrived.
+            // Everything before the end has been received.
             self.cache
                 .refresh(|freshness| freshness.last_activity = Some(now));
             return self.record_activity();
@@ -231,14 +244,16 @@ impl<T: View> ReflectorTask<T> {
             deadline: Instant::now() + limit,
             lane: api::BACKGROUND,
         };
-        let done = self.wait_delivering_events(timeout(limit, scope.run(work))).await;
+        let done = self
+            .wait_delivering_events(timeout(limit, scope.run(work)))
+            .await;
         done.unwrap_or_else(|_| {
-            let why = format!("no answer within {limit:?}");
+            let why = format!("no response within {limit:?}");
             Err(WatchFailure::new(Disconnect::Unreachable, why))
         })
     }
 
-    /// Waits for `work`, and meanwhile tells the events that waited for the answer of a write.
+    /// Waits for `work`, and in the meantime delivers the events that waited for the response of a write.
     async fn wait_delivering_events<F: Future>(&self, work: F) -> F::Output {
         let mut work = std::pin::pin!(work);
         loop {
@@ -254,7 +269,7 @@ impl<T: View> ReflectorTask<T> {
         }
     }
 
-    /// Watches of different kinds and scopes part ways; a run can still be replayed.
+    /// A seed from kind and scope: watches spread out, and a run can still be replayed.
     fn seed(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.kind, &self.scope).hash(&mut hasher);
@@ -299,7 +314,7 @@ mod tests {
         assert_eq!(
             requests.load(Ordering::Relaxed),
             4,
-            "as asked, but no longer"
+            "as requested, but no longer"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Why a request or a stream came to its end, from whatever the server or the wire said.
+//! Why a request or a stream ended, from the server's response or the transport error.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use super::course::Disconnect;
 use crate::error::Error;
 
-/// Why a step came to its end.
+/// Why a step ended.
 pub(super) struct WatchFailure {
     pub(super) loss: Disconnect,
     pub(super) reason: String,
-    /// How long the server asked us to wait.
+    /// How long the server requested us to wait.
     pub(super) wait: Duration,
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn from_response(response: Response<Body>) -> WatchFailure {
     let wait = retry_after(response.headers());
     let body = response.into_body().collect().await;
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    // A proxy answers with a page of its own, which nobody wants in a log.
+    // A proxy responds with its own page, which does not belong in a log.
     let mut failure = match serde_json::from_slice::<Status>(&bytes) {
         Ok(status) => from_status(&status.with_code(code.as_u16())),
         Err(_) if code == StatusCode::GONE => {

@@ -1,7 +1,7 @@
-//! List and watch of one kind in one scope: kept alive for ever, resumed where it broke off.
+//! List and watch of one kind in one scope: kept alive permanently, resumed where it was interrupted.
 //!
-//! Our own over `kube::Client`, because kube's `watcher` swallows bookmarks and with them the
-//! versions that say how current a cache is. It feeds a cache and decides nothing else.
+//! Implemented on `kube::Client`, because kube's `watcher` drops bookmarks and with them the
+//! versions that show how current a cache is. It only updates a cache and makes no other decisions.
 
 mod course;
 mod drive;
@@ -30,7 +30,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// What is left of it for `K`: a kind without namespaces is watched whole.
+    /// The scope that applies to `K`: a kind without namespaces is watched whole.
     pub(crate) fn for_kind<K: Resource>(self) -> Self
     where
         K::Scope: 'static,
@@ -56,10 +56,10 @@ impl fmt::Display for Scope {
     }
 }
 
-/// The patience of a watch.
+/// The timeouts of a watch.
 #[derive(Clone, Debug)]
 pub struct ReflectorTiming {
-    /// A stream without an event, a bookmark or its end for this long is dead. Longer than
+    /// A stream without an event, a bookmark or its end for this long is dead. Must be longer than
     /// `lifetime`.
     pub silence_timeout: Duration,
     /// How long the server may take to open a watch.
@@ -68,9 +68,9 @@ pub struct ReflectorTiming {
     pub page_timeout: Duration,
     /// The first and the longest wait after failures.
     pub backoff: (Duration, Duration),
-    /// For how long, at least and at most, the server is asked to keep a watch open. A server sends
-    /// no bookmark while nothing happens, so only an end in due time tells a quiet watch from a dead
-    /// one: a minute, where others ask for five.
+    /// How long, at least and at most, the server should keep a watch open. A server sends
+    /// no bookmark while nothing happens, so only an end at the requested time distinguishes a quiet watch from a
+    /// dead one: a minute, where others use five.
     pub lifetime: (Duration, Duration),
     /// Objects per page of a list.
     pub page_size: u32,

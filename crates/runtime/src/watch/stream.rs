@@ -7,7 +7,7 @@ use futures::{Stream, StreamExt};
 #[derive(Debug, PartialEq)]
 pub(super) enum WatchLine {
     Whole(Bytes),
-    /// The stream ended before the line did, so it may be half of one.
+    /// The stream ended before the line did, so it may be incomplete.
     Unterminated(Bytes),
 }
 
@@ -22,9 +22,9 @@ impl WatchLine {
 /// The lines of a body.
 pub(super) struct LineReader {
     body: std::pin::Pin<Box<dyn Stream<Item = Result<Bytes, kube::Error>> + Send>>,
-    /// What has arrived and was not read: lines are cut from it without being copied.
+    /// Received and unread bytes: lines are split off without being copied.
     piece: Bytes,
-    /// The beginning of a line whose end is still to come.
+    /// The beginning of an incomplete line.
     partial: BytesMut,
 }
 
@@ -41,7 +41,7 @@ impl LineReader {
 
     /// The next line; `None` when the server ended the stream.
     ///
-    /// Cancel-safe: what was received stays.
+    /// Cancel-safe: received bytes are kept.
     pub(super) async fn next(&mut self) -> Option<Result<WatchLine, StreamError>> {
         loop {
             if let Some(line) = self.split_line() {
@@ -59,7 +59,7 @@ impl LineReader {
         }
     }
 
-    /// Takes a line off the piece at hand, or moves the piece to the line it begins.
+    /// Splits a line off the received bytes, or moves them to the incomplete line.
     fn split_line(&mut self) -> Option<Bytes> {
         let Some(at) = memchr::memchr(b'\n', &self.piece) else {
             self.partial.extend_from_slice(&self.piece);
@@ -106,7 +106,10 @@ mod tests {
 
     #[tokio::test]
     async fn unterminated_line_is_distinguished_from_a_whole_one() {
-        let read = [WatchLine::Whole("one".into()), WatchLine::Unterminated("tw".into())];
+        let read = [
+            WatchLine::Whole("one".into()),
+            WatchLine::Unterminated("tw".into()),
+        ];
         assert_eq!(lines(&["one\nt", "w"]).await, read);
     }
 }

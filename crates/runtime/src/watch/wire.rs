@@ -1,6 +1,6 @@
-//! What goes over the wire: the requests of a list and a watch, and one pass over what comes back.
+//! The wire format: requests of a list and a watch, and one parsing pass over the responses.
 //!
-//! An object is read straight from the bytes into its view. One that does not fit is named and
+//! An object is parsed straight from the bytes into its view. One that does not fit is named and
 //! reported; it never ends the watch. No value of an object may get into an error text.
 
 use std::borrow::Cow;
@@ -42,7 +42,9 @@ pub(super) fn list_request<T: View>(
     if let ListPage::Next(token) = page {
         params = params.continue_token(token);
     }
-    let request = resource_path::<T>(scope).list(&params).map_err(Error::fault)?;
+    let request = resource_path::<T>(scope)
+        .list(&params)
+        .map_err(Error::fault)?;
     Ok(with_accept::<T>(request, METADATA_LIST))
 }
 
@@ -61,7 +63,7 @@ pub(super) fn watch_request<T: View>(
         .watch(&params, from)
         .map_err(Error::fault)?;
     let mut request = with_accept::<T>(request, METADATA);
-    // Compressed events sit in the compressor's buffer until it is full.
+    // A compressor holds back events until its buffer is full.
     let plain = HeaderValue::from_static("identity");
     request.headers_mut().insert(ACCEPT_ENCODING, plain);
     Ok(request)
@@ -84,8 +86,8 @@ fn with_accept<T: View>(
 
 /// A line of a watch.
 ///
-/// The server writes `type` before `object`, and then serde reads the object in place; the other
-/// order works too but goes through a buffer.
+/// The server writes `type` before `object`, and then serde parses the object in place; the other
+/// order works too but needs a buffer.
 #[derive(Deserialize)]
 #[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
 enum RawWatchLine<T> {
@@ -96,7 +98,7 @@ enum RawWatchLine<T> {
     Error(Box<Status>),
 }
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum WireObject<T> {
     Put(DecodedObject<T>),
     Deleted(DecodedObject<T>),
@@ -104,12 +106,14 @@ pub(super) enum WireObject<T> {
     Error(Box<Status>),
 }
 
-/// Reads a line. An error means that it is no line of a watch at all.
+/// Parses a line. An error means that it is not a line of a watch at all.
 pub(super) fn parse_line<T: View>(bytes: &[u8]) -> Result<WireObject<T>, serde_json::Error> {
     let line = serde_json::from_slice::<RawWatchLine<T>>(bytes);
     match line.or_else(|_| nulls::read_without_nulls(bytes)) {
         Ok(line) => Ok(match line {
-            RawWatchLine::Added(object) | RawWatchLine::Modified(object) => WireObject::Put(decoded_object(object)),
+            RawWatchLine::Added(object) | RawWatchLine::Modified(object) => {
+                WireObject::Put(decoded_object(object))
+            }
             RawWatchLine::Deleted(object) => WireObject::Deleted(decoded_object(object)),
             RawWatchLine::Bookmark(named) => {
                 WireObject::Bookmark(named.metadata.resource_version.into_owned())
@@ -124,16 +128,25 @@ fn decoded_object<T: View>(object: T) -> DecodedObject<T> {
     DecodedObject::Object(std::sync::Arc::new(object))
 }
 
-fn undecodable_line<T>(bytes: &[u8], error: &serde_json::Error) -> Result<WireObject<T>, serde_json::Error> {
-    Ok(match serde_json::from_slice::<RawWatchLine<Named>>(bytes)? {
-        RawWatchLine::Added(named) | RawWatchLine::Modified(named) => WireObject::Put(named.to_undecodable(error)),
-        RawWatchLine::Deleted(named) => WireObject::Deleted(named.to_undecodable(error)),
-        RawWatchLine::Bookmark(named) => WireObject::Bookmark(named.metadata.resource_version.into_owned()),
-        RawWatchLine::Error(status) => WireObject::Error(status),
-    })
+fn undecodable_line<T>(
+    bytes: &[u8],
+    error: &serde_json::Error,
+) -> Result<WireObject<T>, serde_json::Error> {
+    Ok(
+        match serde_json::from_slice::<RawWatchLine<Named>>(bytes)? {
+            RawWatchLine::Added(named) | RawWatchLine::Modified(named) => {
+                WireObject::Put(named.to_undecodable(error))
+            }
+            RawWatchLine::Deleted(named) => WireObject::Deleted(named.to_undecodable(error)),
+            RawWatchLine::Bookmark(named) => {
+                WireObject::Bookmark(named.metadata.resource_version.into_owned())
+            }
+            RawWatchLine::Error(status) => WireObject::Error(status),
+        },
+    )
 }
 
-/// The least that names an object.
+/// The minimum that identifies an object.
 #[derive(Deserialize)]
 struct Named {
     metadata: NamedMeta,
@@ -184,10 +197,15 @@ struct ListMeta {
     continue_token: Option<String>,
 }
 
-/// Reads a page. An error means that it is no list at all.
+/// Parses a page. An error means that it is not a list at all.
 pub(super) fn parse_page<T: View>(bytes: &[u8]) -> Result<ListResponse<T>, serde_json::Error> {
     if let Ok(list) = serde_json::from_slice::<Items<T>>(bytes) {
-        let items = list.items.into_iter().flatten().map(decoded_object).collect();
+        let items = list
+            .items
+            .into_iter()
+            .flatten()
+            .map(decoded_object)
+            .collect();
         return Ok(list_response(items, list.metadata));
     }
     let list = serde_json::from_slice::<Items<&RawValue>>(bytes)?;
@@ -212,7 +230,7 @@ fn list_response<T>(items: Vec<DecodedObject<T>>, metadata: ListMeta) -> ListRes
     }
 }
 
-/// What does not fit, in words that come from the view and never from the object: serde's own text
+/// Describes the mismatch by the view and never by the object: serde's own text
 /// quotes the value, which may be secret.
 fn redacted_error(error: &serde_json::Error) -> String {
     let text = error.to_string();

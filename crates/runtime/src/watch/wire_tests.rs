@@ -1,4 +1,4 @@
-//! What comes over the wire is read in one pass, and what does not fit is named.
+//! Responses are parsed in one pass, and objects that do not fit are named.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use serde::de::{MapAccess, Visitor};
 use super::*;
 use crate::view::{MetaRef, ViewMeta};
 
-/// Knows whether it was read straight from the text: only there can a string be borrowed.
+/// Records whether it was parsed straight from the text: only there can a string be borrowed.
 struct Direct {
     metadata: ViewMeta,
 }
@@ -101,9 +101,10 @@ fn each_type_of_line_is_understood() {
 #[test]
 fn an_object_that_does_not_fit_is_named_without_its_values() {
     let text = event("MODIFIED", r#""s3cr3t""#);
-    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) = parse_line::<Count>(text.as_bytes())
+    let Ok(WireObject::Put(DecodedObject::Unreadable(misfit))) =
+        parse_line::<Count>(text.as_bytes())
     else {
-        panic!("it is named");
+        panic!("expected a named object");
     };
     assert_eq!(misfit.key.to_string(), "n/a");
     assert_eq!(misfit.version, ResourceVersion::Number(7));
@@ -136,7 +137,10 @@ fn requests_carry_selectors_and_versions() {
         labels: Some("a=b".to_owned()),
         fields: None,
     };
-    let uri = watch_request::<Count>(&scope, "7", 250).unwrap().uri().to_string();
+    let uri = watch_request::<Count>(&scope, "7", 250)
+        .unwrap()
+        .uri()
+        .to_string();
     for part in [
         "/namespaces/n/configmaps",
         "labelSelector=a%3Db",
@@ -145,7 +149,8 @@ fn requests_carry_selectors_and_versions() {
         assert!(uri.contains(part), "{uri}");
     }
     assert!(uri.contains("allowWatchBookmarks=true") && uri.contains("timeoutSeconds=250"));
-    let first = list_request::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let first =
+        list_request::<Count>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     assert!(first.uri().to_string().contains("limit=500"));
 }
 
@@ -153,7 +158,8 @@ fn requests_carry_selectors_and_versions() {
 fn metadata_view_requests_metadata_only() {
     type Names = crate::MetadataOnly<ConfigMap>;
     let scope = Scope::default();
-    let list = list_request::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
+    let list =
+        list_request::<Names>(&scope, &ReflectorTiming::default(), &ListPage::First).unwrap();
     let watch = watch_request::<Names>(&scope, "7", 250).unwrap();
     assert!(
         list.headers()[ACCEPT]
@@ -193,7 +199,7 @@ fn a_null_is_read_on_every_way_an_object_comes() {
         ] {
             let said = parse_line::<Lists>(text.as_bytes()).unwrap();
             let (WireObject::Put(seen) | WireObject::Deleted(seen)) = said else {
-                panic!("an object");
+                panic!("expected an object");
             };
             assert!(
                 matches!(seen, DecodedObject::Object(it) if it.data.is_empty()),

@@ -1,4 +1,4 @@
-//! What the server said, and what it means for a write.
+//! Responses of the API server, and their meaning for a write.
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, Request, StatusCode};
@@ -11,7 +11,7 @@ use tokio::time::{Duration, Instant};
 use crate::error::{Error, ErrorClass, Result, classify_status, status_message};
 use crate::key::ObjectRef;
 
-/// An answer of the API server, whatever its code.
+/// A response of the API server, with any status code.
 #[derive(Debug)]
 pub(super) struct ApiResponse {
     /// The HTTP status.
@@ -22,17 +22,17 @@ pub(super) struct ApiResponse {
 }
 
 impl ApiResponse {
-    /// Sends `request` and reads the answer to its end.
+    /// Sends `request` and reads the whole response.
     pub(super) async fn fetch(client: &kube::Client, request: Request<Vec<u8>>) -> Result<Self> {
         let response = client.send(request.map(Body::from)).await?;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await?.to_bytes();
         let body = match serde_json::from_slice(&bytes) {
             Ok(body) => body,
-            // A proxy refuses in plain text; its code says enough.
+            // A proxy rejects in plain text; the status code is enough.
             Err(_) if !head.status.is_success() => Value::Null,
             Err(error) => {
-                let what = format!("an answer that is not JSON: {error}");
+                let what = format!("response is not JSON: {error}");
                 return Err(Error::new(ErrorClass::Unavailable, what));
             }
         };
@@ -43,17 +43,17 @@ impl ApiResponse {
         })
     }
 
-    /// Whether the server did what it was asked to.
+    /// Whether the server accepted the request.
     pub(super) fn is_success(&self) -> bool {
         self.code.is_success()
     }
 
-    /// Whether the object itself is not there, as opposed to its kind or subresource.
+    /// Whether the object itself does not exist, as opposed to its kind or subresource.
     pub(super) fn is_object_not_found(&self) -> bool {
         self.code == StatusCode::NOT_FOUND && self.body["details"]["name"].is_string()
     }
 
-    /// Whether the object is gone with this answer, to `deletion` or to the release of what held it.
+    /// Whether the object is deleted after this response, by a `deletion` or by removing its last finalizer.
     pub(super) fn is_deleted(&self, deletion: bool) -> bool {
         let meta = &self.body["metadata"];
         let held = meta["finalizers"]
@@ -71,7 +71,7 @@ impl ApiResponse {
             }
     }
 
-    /// The answer as an error about `object`.
+    /// The response as an error about `object`.
     pub(super) fn to_error(&self, verb: &str, object: &ObjectRef) -> Error {
         let mut status: Status = serde_json::from_value(self.body.clone()).unwrap_or_default();
         status.code = self.code.as_u16();
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(error.class(), ErrorClass::Invalid);
         assert_eq!(
             error.to_string(),
-            "apply of Secret team/token: the server answered 422 Invalid"
+            "apply of Secret team/token: server responded with 422 Invalid"
         );
     }
 

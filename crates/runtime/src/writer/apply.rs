@@ -1,4 +1,4 @@
-//! Children, and shares in the objects of others, by server-side apply.
+//! Server-side apply of children, and of single fields in objects of others.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
@@ -20,61 +20,61 @@ use super::known::LiveObjects;
 use super::pass::Pass;
 use super::send::WriteRequest;
 
-/// What an apply came to.
+/// The effect of an apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplyEffect {
-    /// The object was made.
+    /// The object was created.
     Created,
     /// It was changed.
     Changed,
-    /// It was so already.
+    /// It was equal already.
     Unchanged,
 }
 
-/// An object that is as wanted.
+/// The result of an apply.
 #[derive(Clone, Debug)]
 pub struct ApplyResult<K> {
-    /// The object with everything the server added.
+    /// The object with all fields that the server added.
     pub object: K,
-    /// What had to be done for it.
+    /// The effect.
     pub effect: ApplyEffect,
 }
 
-/// What an apply does besides.
+/// The relation between the owner and the applied object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// The object is the owner's own.
+    /// The object is a child of the owner.
     Child,
-    /// The object becomes the owner's own, unless another controls it.
+    /// The object becomes a child of the owner, unless another object controls it.
     Adopted,
-    /// The object is somebody else's; only the fields that are sent are ours.
+    /// The object belongs to others; only the applied fields are ours.
     Unowned,
 }
 
-/// An apply that was asked for.
+/// A requested apply.
 struct ApplyRequest<'a> {
     kind: ErasedKind,
     object: ObjectRef,
     desired: DesiredObject,
     role: Role,
-    /// Whether the object names the owner as its controller.
+    /// Whether the object has the owner as its controller.
     controlled: bool,
     locked: bool,
     known: Option<&'a dyn LiveObjects>,
 }
 
-/// A version that no object has: the first write of a server is the second version. Applied with it, an
-/// object that is there is a conflict, and one that is not is created.
+/// A version that no object has: the first write of a server is the second version. An apply with it fails
+/// with a conflict if the object exists, and creates it otherwise.
 const IMPOSSIBLE_VERSION: &str = "1";
 
 impl Pass {
-    /// Makes a child of the owner as `desired` says, in every field that it names.
+    /// Creates or updates a child of the owner so that it has every field of `desired`.
     ///
     /// `known` is the cache of its kind; without one, the object is read first. A child that was
-    /// deleted in the meantime is not brought back: that is a conflict, and the next pass decides.
+    /// deleted in the meantime is not recreated: that is a conflict, and the next pass decides.
     ///
-    /// An object of that name that this manager has not written and the owner does not have is an
-    /// error of class `Exists`, whether `known` shows it or not; see [`Self::adopt`].
+    /// If an object of that name exists that this manager has not written and that is not owned by the owner, the
+    /// error has class `Exists`, whether `known` shows it or not; see [`Self::adopt`].
     pub async fn apply<K>(
         &self,
         desired: &K,
@@ -87,8 +87,8 @@ impl Pass {
         self.apply_as(desired, known, Role::Child, false).await
     }
 
-    /// Like [`Self::apply`], but an object that `known` shows becomes the owner's child whoever made it,
-    /// unless another object controls it: for callers that have looked at it.
+    /// Like [`Self::apply`], but an object that `known` shows becomes a child of the owner unless
+    /// another object controls it: for callers that have checked it.
     pub async fn adopt<K>(
         &self,
         desired: &K,
@@ -101,9 +101,9 @@ impl Pass {
         self.apply_as(desired, known, Role::Adopted, false).await
     }
 
-    /// Like [`Self::apply`], but refused as a conflict when another writer was first: for what is
-    /// computed from the object itself. First since when is what the `resourceVersion` of `desired`
-    /// says, else since the cache last showed it.
+    /// Like [`Self::apply`], but fails with a conflict if the object changed: for fields that are
+    /// computed from the object itself. The base is the `resourceVersion` of `desired` if set,
+    /// else the version that the cache last showed.
     pub async fn apply_locked<K>(
         &self,
         desired: &K,
@@ -116,8 +116,8 @@ impl Pass {
         self.apply_as(desired, known, Role::Child, true).await
     }
 
-    /// Applies the few fields in `desired` to an object that is not the owner's child: no owner
-    /// reference is added and nothing prunes it.
+    /// Applies the few fields in `desired` to an object that is not a child of the owner: no owner
+    /// reference is added and it is never pruned.
     pub async fn apply_unowned<K>(
         &self,
         desired: &K,
@@ -130,8 +130,8 @@ impl Pass {
         self.apply_as(desired, known, Role::Unowned, false).await
     }
 
-    /// Sets the labels and annotations in `metadata` on the owner itself, and takes away those that
-    /// an earlier call set and this one does not name. A conflict if another writer was first.
+    /// Sets the labels and annotations in `metadata` on the owner itself, and removes those that
+    /// an earlier call set and this one does not contain. A conflict if another writer was first.
     pub async fn mark(&self, metadata: &ObjectMeta) -> Result<()> {
         let owner = &self.owner;
         let marks = ObjectMeta {
@@ -180,7 +180,7 @@ impl Pass {
         let object = kind.object_ref(desired.key.clone());
         let mut controlled = false;
         if role != Role::Unowned {
-            // Before anything can fail: a child that could not be written is wanted all the same.
+            // Before anything can fail: a child that could not be written is still wanted.
             self.state().desired.insert(object.clone());
             self.check_owner_not_deleting(&object)?;
             controlled = desired.set_controller(&self.owner.controller());
@@ -197,8 +197,12 @@ impl Pass {
         let live = self.read_live(&wanted.kind, &wanted.object, known).await?;
         let absent = live.is_none();
         let mut done = self.write_if_changed(&wanted, live).await;
-        if absent && done.as_ref().is_err_and(|error| wanted.is_already_exists(error)) {
-            // The caller has not seen it, so it cannot have meant it.
+        if absent
+            && done
+                .as_ref()
+                .is_err_and(|error| wanted.is_already_exists(error))
+        {
+            // The caller has not seen it, so it cannot have intended to adopt it.
             wanted.role = Role::Child;
             if let Some(live) = self.read_live(&wanted.kind, &wanted.object, None).await? {
                 done = self.write_if_changed(&wanted, Some(live)).await;
@@ -248,7 +252,7 @@ impl Pass {
             known: wanted.known,
         };
         let answer = self.send_apply(&wanted.kind, &desired.body, &write).await;
-        // A write whose answer was lost may have made the child.
+        // A write whose response was lost may have created the child.
         if !matches!(&answer, Err(error) if error.class() != ErrorClass::Unavailable) {
             self.record_child(wanted);
         }
@@ -269,7 +273,7 @@ impl Pass {
         children.may_have_existed(&owner.id.key, &owner.uid, object)
     }
 
-    /// Whether an object that is there, or is not, may be written to in this role.
+    /// Whether the existing or missing object may be written in this role.
     fn check_target(&self, wanted: &ApplyRequest<'_>, live: Option<&Value>) -> Result<()> {
         let object = &wanted.object;
         match (wanted.role, live) {
@@ -310,12 +314,14 @@ impl Pass {
         let error = self.record_refused(write, &answer);
         if is_second_controller(&answer) {
             let what = format!("{} is already controlled by another object", write.object);
-            return Err(Error::new(ErrorClass::Exists, what).with_object(write.object.clone(), None));
+            return Err(
+                Error::new(ErrorClass::Exists, what).with_object(write.object.clone(), None)
+            );
         }
         Err(error)
     }
 
-    /// The object as far as it is known; read from the server where no cache holds all of it.
+    /// The object as far as known; read from the server if no cache holds all of it.
     pub(super) async fn read_live(
         &self,
         kind: &ErasedKind,
@@ -325,7 +331,7 @@ impl Pass {
         if let Some(known) = known {
             match known.live(&object.key) {
                 None => return Ok(None),
-                // Without the notes of who owns what nothing could be compared.
+                // Without managedFields nothing can be compared.
                 Some(live) if live["metadata"]["managedFields"].is_array() => {
                     return Ok(Some(live));
                 }
@@ -362,7 +368,7 @@ impl Pass {
                     .is_current(object, subresource, &inner.manager, desired, live))
     }
 
-    /// Remembers what came of a write, if nothing else will tell that it need not be repeated.
+    /// Records the result of a write, if nothing else will show that it need not be repeated.
     pub(super) fn memoize(
         &self,
         object: &ObjectRef,
@@ -380,15 +386,15 @@ impl Pass {
 }
 
 impl ApplyRequest<'_> {
-    /// Whether `error` says that an object is there which was to be created.
+    /// Whether `error` means that the object to create exists.
     fn is_already_exists(&self, error: &Error) -> bool {
         let on = error.object().is_some_and(|(on, _)| *on == self.object);
         on && matches!(error.class(), ErrorClass::Conflict | ErrorClass::Exists)
     }
 }
 
-/// The body of an apply: tied to the object that was read, so that it cannot bring back one that is
-/// gone, and to a version if the write is locked.
+/// The body of an apply: bound to the UID that was read, so that it cannot recreate a deleted
+/// object, and to a version if the write is locked.
 fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
     let mut body = desired.clone();
     let uid = write.live.and_then(|live| live["metadata"]["uid"].as_str());
@@ -401,7 +407,7 @@ fn pin_to_live(desired: &Value, write: &WriteRequest<'_>) -> Value {
     body
 }
 
-/// The server refuses a second controller, which a cache that is behind could not show.
+/// The server rejects a second controller, which a lagging cache may not show.
 fn is_second_controller(answer: &ApiResponse) -> bool {
     let causes = answer.body["details"]["causes"].as_array();
     let mut fields = causes.into_iter().flatten().map(|cause| &cause["field"]);

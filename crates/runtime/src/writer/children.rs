@@ -1,7 +1,7 @@
-//! Which children of an owner have existed, as far as this process knows.
+//! The children of an owner that have existed, as far as this process can determine.
 //!
-//! A child that is missing although it existed may have gone with its owner, whose own watch need not
-//! have shown that yet: only the server can tell. One that never existed needs no such question.
+//! A missing child that existed may have been deleted with its owner, whose watch need not
+//! show that yet: only a read from the server can decide. A child that never existed needs no such read.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::key::{ObjectKey, ObjectRef};
 
-/// Owners are let go when they are deleted; this bounds what a missed deletion leaves.
+/// Owners are dropped when they are deleted; this bounds the rest after a missed deletion.
 const MAX_OWNERS: usize = 262_144;
 
 /// The children of every owner that this process has run a pass for.
@@ -20,16 +20,16 @@ pub(super) struct Children(Mutex<BTreeMap<ObjectKey, ChildHistory>>);
 #[derive(Debug)]
 struct ChildHistory {
     uid: String,
-    /// In another term another replica may have made children.
+    /// In another term another replica may have created children.
     term: u64,
-    /// Whether no child can have existed without being noted here.
+    /// Whether every child that can have existed is recorded here.
     complete: bool,
-    /// Digests, since names would be kept twice; two that are equal cost one read.
+    /// Digests, to avoid a second copy of names; two equal ones cost one read.
     digests: BTreeSet<u64>,
 }
 
 impl Children {
-    /// A pass over the owner `key` begins, in a term of leadership. `new`: no pass was ever made before.
+    /// A pass over the owner `key` begins, in a term of leadership. `new`: it is the first pass ever.
     pub(super) fn begin_pass(&self, key: &ObjectKey, uid: &str, term: u64, new: bool) {
         let mut all = self.lock();
         let known = |past: &ChildHistory| past.uid == uid && past.term == term;
@@ -62,7 +62,7 @@ impl Children {
         past.is_none_or(|past| !past.complete || past.digests.contains(&digest(child)))
     }
 
-    /// The owner is gone.
+    /// The owner was deleted.
     pub(super) fn remove(&self, key: &ObjectKey) {
         self.lock().remove(key);
     }
@@ -107,7 +107,10 @@ mod tests {
     #[test]
     fn an_owner_from_before_the_start_may_have_had_any() {
         let children = Children::default();
-        assert!(children.may_have_existed(&key(), "u1", &child("x")), "not known");
+        assert!(
+            children.may_have_existed(&key(), "u1", &child("x")),
+            "not known"
+        );
         children.begin_pass(&key(), "u1", 1, false);
         assert!(children.may_have_existed(&key(), "u1", &child("x")));
     }

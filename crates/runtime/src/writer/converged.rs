@@ -1,13 +1,15 @@
-//! Whether applying an object again would change nothing, told from what its owner owns.
+//! Whether applying an object again would change nothing, derived from the fields its manager owns.
 //!
-//! Pure, and without a schema: the server's own notes say which lists have keys. In doubt the
-//! answer is no, which costs one request that the server itself makes a no-op.
+//! Pure, and without a schema: managedFields show which lists have keys. In doubt the
+//! result is no, which costs one request that the server itself makes a no-op.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::managed_fields::{FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields};
+use crate::managed_fields::{
+    FieldSet, FieldStep, ItemKey, applied_entry, owned_by_others, owned_fields,
+};
 
 /// Whether `manager` owns exactly the fields of `desired`, each with the same value in `live`.
 pub(crate) fn is_converged(
@@ -16,7 +18,7 @@ pub(crate) fn is_converged(
     manager: &str,
     subresource: Option<&str>,
 ) -> bool {
-    // Fields may be named differently in another version.
+    // Fields may have different names in another version.
     let same_version = applied_entry(live, manager, subresource)
         .is_some_and(|entry| entry["apiVersion"] == desired["apiVersion"]);
     let (Some(mine), Some(others)) = (
@@ -33,7 +35,7 @@ pub(crate) fn is_converged(
     same_version && members_match(&ownable_fields(desired), &place)
 }
 
-/// What is left of an object without the fields that nobody can own.
+/// An object without the fields that no manager can own.
 fn ownable_fields(desired: &Value) -> Value {
     let mut opinion = desired.clone();
     if let Value::Object(fields) = &mut opinion {
@@ -55,7 +57,7 @@ fn ownable_fields(desired: &Value) -> Value {
     opinion
 }
 
-/// One place in an object: what is there and who owns what of it.
+/// One place in an object: its value and the owners of its parts.
 struct OwnedValue<'a> {
     live: &'a Value,
     own: &'a FieldSet,
@@ -74,7 +76,7 @@ impl<'a> OwnedValue<'a> {
 
 fn is_same(desired: &Value, place: &OwnedValue<'_>) -> bool {
     if place.own.is_leaf() {
-        // Owned whole; unless others own parts of it, in which case it was empty when we applied.
+        // Owned whole, unless others own parts of it; then it was empty when we applied.
         return desired == place.live && place.others.is_none_or(FieldSet::is_leaf);
     }
     match desired {
@@ -98,7 +100,7 @@ fn members_match(desired: &Value, place: &OwnedValue<'_>) -> bool {
         })
 }
 
-/// Every item is ours and where it was: applying keeps the order of what is applied.
+/// Whether every item is ours and at its place: an apply keeps the order of applied items.
 fn items_match(wanted: &[Value], place: &OwnedValue<'_>) -> bool {
     let Some(live) = place.live.as_array() else {
         return false;
@@ -126,7 +128,7 @@ fn items_match(wanted: &[Value], place: &OwnedValue<'_>) -> bool {
     })
 }
 
-/// Where each item that we own is; `None` when two have one name.
+/// The position of each item that we own; `None` if two have the same name.
 fn item_positions(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep, usize>> {
     let mut places = BTreeMap::new();
     for (at, item) in live.iter().enumerate() {
@@ -140,7 +142,7 @@ fn item_positions(live: &[Value], mine: &FieldSet) -> Option<BTreeMap<FieldStep,
     Some(places)
 }
 
-/// The step to an item, by the fields that the steps of `mine` name.
+/// The step to an item, by the fields in the steps of `mine`.
 fn item_step(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     match mine.steps().next()?.0 {
         FieldStep::Item(keys) => FieldStep::item(item, keys.keys().map(|name| &**name)),
@@ -149,8 +151,8 @@ fn item_step(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     }
 }
 
-/// The step to a wanted item. One that leaves out a key means its default, which only the server
-/// knows: it is whatever single item of ours fits.
+/// The step to a wanted item. If it leaves out a key, it means the default, which only the server
+/// can fill in: then it matches a single item of ours that fits.
 fn desired_item_step(item: &Value, mine: &FieldSet) -> Option<FieldStep> {
     if let Some(step) = item_step(item, mine) {
         return Some(step);

@@ -1,4 +1,4 @@
-//! An object that only the first may make: a claim, and no child of anybody.
+//! Creates an object that must not exist yet: a claim, which is not a child of any object.
 
 use kube::Resource;
 use kube::api::PostParams;
@@ -16,8 +16,8 @@ use super::pass::Pass;
 use super::send::WriteRequest;
 
 impl Pass {
-    /// Creates `object` and returns it as the server has it. One of that name that is there already
-    /// is an error of class `Exists`, whoever made it: an apply would take it over.
+    /// Creates `object` and returns it as stored by the server. If an object of that name exists, the
+    /// error has class `Exists`: an apply would take it over.
     pub async fn create<K>(&self, object: &K, known: Option<&dyn LiveObjects>) -> Result<K>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,

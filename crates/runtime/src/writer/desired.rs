@@ -1,4 +1,4 @@
-//! From a typed object to what is sent: only what its author has an opinion on.
+//! Converts a typed object to the request body: only the fields that its author has set.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::key::ObjectKey;
 
 use super::kind::ErasedKind;
 
-/// Fields of the metadata that are the server's.
+/// Fields of the metadata that the server sets.
 const SERVER_FIELDS: [&str; 9] = [
     "uid",
     "resourceVersion",
@@ -21,7 +21,7 @@ const SERVER_FIELDS: [&str; 9] = [
     "generateName",
 ];
 
-/// The owner of a child, as its reference names it.
+/// The owner of a child, as in its owner reference.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnerRef<'a> {
     pub(crate) kind: &'a ErasedKind,
@@ -29,7 +29,7 @@ pub(crate) struct OwnerRef<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// An object as it is to be applied, and its key.
+/// An object to apply, and its key.
 #[derive(Clone, Debug)]
 pub(crate) struct DesiredObject {
     pub(crate) key: ObjectKey,
@@ -39,8 +39,8 @@ pub(crate) struct DesiredObject {
 }
 
 impl DesiredObject {
-    /// Makes an apply of `object`. An absent value is no opinion, the status is written elsewhere,
-    /// and a namespaced object that names no namespace is meant to be beside its owner.
+    /// An apply of `object`. Absent values are not sent, the status is written elsewhere,
+    /// and a namespaced object without a namespace goes to the namespace of its owner.
     pub(crate) fn new<K: Serialize>(
         object: &K,
         kind: &ErasedKind,
@@ -58,16 +58,18 @@ impl DesiredObject {
             .entry("metadata")
             .or_insert_with(|| json!({}))
             .as_object_mut()
-            .ok_or_else(|| invalid_error(kind, "has odd metadata"))?;
+            .ok_or_else(|| invalid_error(kind, "has invalid metadata"))?;
         let version = meta.get("resourceVersion").and_then(Value::as_str);
         let version = version.map(str::to_owned);
-        SERVER_FIELDS.iter().for_each(|field| drop(meta.remove(*field)));
+        SERVER_FIELDS
+            .iter()
+            .for_each(|field| drop(meta.remove(*field)));
         let key = take_key(meta, kind, beside)?;
         Ok(Self { key, body, version })
     }
 
-    /// Makes `owner` the controller, where the API allows a reference at all: within a namespace,
-    /// or from a cluster-scoped owner. Says whether it did.
+    /// Makes `owner` the controller, if the API allows a reference: within a namespace,
+    /// or from a cluster-scoped owner. Returns whether it did.
     pub(crate) fn set_controller(&mut self, owner: &OwnerRef<'_>) -> bool {
         if owner.key.namespace.is_some() && owner.key.namespace != self.key.namespace {
             return false;
@@ -101,10 +103,7 @@ fn take_key(
         meta.get(field).and_then(Value::as_str).map(str::to_owned)
     };
     let Some(name) = text(meta, "name").filter(|name| !name.is_empty()) else {
-        return Err(invalid_error(
-            kind,
-            "has no metadata.name, so it could not be found again",
-        ));
+        return Err(invalid_error(kind, "has no metadata.name"));
     };
     if kind.is_cluster_scoped() {
         meta.remove("namespace");
@@ -124,11 +123,11 @@ fn take_key(
 fn invalid_error(kind: &ErasedKind, what: &str) -> Error {
     Error::new(
         ErrorClass::Invalid,
-        format!("the wanted {} {what}", kind.name()),
+        format!("desired {} {what}", kind.name()),
     )
 }
 
-/// `None` in a Rust type means no opinion; as JSON null it would be one.
+/// `None` in a Rust type means an unset field, but JSON null would be a value.
 pub(crate) fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -156,8 +155,12 @@ mod tests {
             "name": "a", "uid": "u", "resourceVersion": "7", "creationTimestamp": null,
             "managedFields": [], "labels": {"x": "y"},
         }));
-        let desired =
-            DesiredObject::new(&read, &ErasedKind::for_resource::<ConfigMap>(), Some("team")).expect("fine");
+        let desired = DesiredObject::new(
+            &read,
+            &ErasedKind::for_resource::<ConfigMap>(),
+            Some("team"),
+        )
+        .expect("fine");
         let sent = json!({
             "apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "namespace": "team", "labels": {"x": "y"}},
@@ -196,8 +199,12 @@ mod tests {
         );
         let space: Namespace =
             serde_json::from_value(json!({"metadata": {"name": "n"}})).expect("one");
-        let mut space =
-            DesiredObject::new(&space, &ErasedKind::for_resource::<Namespace>(), Some("team")).expect("fine");
+        let mut space = DesiredObject::new(
+            &space,
+            &ErasedKind::for_resource::<Namespace>(),
+            Some("team"),
+        )
+        .expect("fine");
         assert!(!space.set_controller(&owner));
     }
 }

@@ -1,7 +1,7 @@
-//! Finalizers of the owner: added before anything outside is made, released when it is gone.
+//! Finalizers of the owner: added before anything external is created, removed when that is deleted.
 //!
-//! A write here is refused if somebody else has touched the finalizers in the meantime, and a pass
-//! goes on with the answer: no second pass is needed for the sake of the finalizer.
+//! A write here fails if another writer has changed the finalizers in the meantime. A pass
+//! continues with the response: the finalizer needs no second pass.
 
 use http::StatusCode;
 use kube::api::{Patch, PatchParams};
@@ -16,7 +16,7 @@ use super::pass::Pass;
 use super::send::WriteRequest;
 
 impl Pass {
-    /// Makes sure that the owner carries the finalizer `name`, such as `example.com/cleanup`.
+    /// Makes sure that the owner has the finalizer `name`, such as `example.com/cleanup`.
     pub async fn add_finalizer(&self, name: &str) -> Result<()> {
         let live = self.live();
         let mut finalizers = finalizers(&live);
@@ -24,17 +24,14 @@ impl Pass {
             return Ok(());
         }
         if live["metadata"]["deletionTimestamp"].is_string() {
-            let what = format!(
-                "{} is being deleted, so it takes no new finalizer",
-                self.owner.id
-            );
+            let what = format!("{} is being deleted; cannot add a finalizer", self.owner.id);
             return Err(Error::new(ErrorClass::Invalid, what));
         }
         finalizers.push(name.to_owned());
         self.set_finalizers(&live, &finalizers).await?;
         if self.state().owner_deleted {
-            // To go on would be to make something outside that nobody will ever clean up.
-            let what = format!("{} was deleted meanwhile", self.owner.id);
+            // Otherwise the pass would create something external that would never be cleaned up.
+            let what = format!("{} was deleted in the meantime", self.owner.id);
             let read = live["metadata"]["resourceVersion"].as_str();
             let error = Error::new(ErrorClass::Conflict, what);
             return Err(error.with_object(self.owner.id.clone(), read.map(ResourceVersion::parse)));
@@ -42,7 +39,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Lets go of the owner: the finalizer `name` is taken off.
+    /// Removes the finalizer `name` from the owner.
     pub async fn remove_finalizer(&self, name: &str) -> Result<()> {
         let live = self.live();
         let mut finalizers = finalizers(&live);
@@ -65,7 +62,7 @@ impl Pass {
             lock: None,
             known: owner.known.as_deref(),
         };
-        // Tests rather than a resource version: what others write elsewhere is no conflict.
+        // JSON Patch tests instead of a resource version: changes of other fields are not a conflict.
         let patch = Patch::Json::<()>(serde_json::from_value(json!([
             {"op": "test", "path": "/metadata/uid", "value": owner.uid},
             {"op": "test", "path": "/metadata/finalizers", "value": meta["finalizers"]},
@@ -90,7 +87,7 @@ impl Pass {
             return Ok(());
         }
         if is_failed_test(&answer) {
-            return Err(self.record_conflict(write, "its finalizers were changed by another writer"));
+            return Err(self.record_conflict(write, "another writer changed its finalizers"));
         }
         if !answer.is_success() {
             return Err(self.record_refused(write, &answer));
@@ -108,7 +105,7 @@ fn finalizers(object: &Value) -> Vec<String> {
     texts.map(str::to_owned).collect()
 }
 
-/// A patch whose test failed is answered like an invalid one, but without a single cause.
+/// A patch with a failed test gets the response of an invalid one, but without a single cause.
 fn is_failed_test(answer: &ApiResponse) -> bool {
     answer.code == StatusCode::UNPROCESSABLE_ENTITY
         && answer.body["details"]["causes"]

@@ -1,4 +1,4 @@
-//! A kind as requests name it, with its type erased.
+//! A kind as used in requests, with its type erased.
 
 use std::any::TypeId;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use kube::core::{ApiResource, DynamicObject, Request};
 
 use crate::key::{ObjectKey, ObjectRef};
 
-/// A kind with its address.
+/// A kind with its API path.
 #[derive(Clone, Debug)]
 pub(crate) struct ErasedKind {
     resource: ApiResource,
@@ -55,7 +55,7 @@ impl ErasedKind {
         }
     }
 
-    /// Requests about objects of this kind in `namespace`.
+    /// Requests for objects of this kind in `namespace`.
     pub(crate) fn request(&self, namespace: Option<&str>) -> Request {
         Request::new(DynamicObject::url_path(&self.resource, namespace))
     }

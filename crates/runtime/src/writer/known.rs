@@ -1,4 +1,4 @@
-//! What the writer asks of a cache, and what it tells it.
+//! The interface between the writer and a cache.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::view::View;
 
 /// A view of the objects of one kind that includes our own writes.
 ///
-/// The writer compares with it before it writes and tells it every answer, so that the next read
+/// The writer compares with it before it writes and passes every response to it, so that the next read
 /// sees the write although the watch has not shown it yet.
 pub trait LiveObjects: Send + Sync {
-    /// The object as last known, own writes included. `None`: there is none. One of which not all is
-    /// known is given without its `managedFields`, and is read from the server where it matters.
+    /// The last known object, own writes included. `None`: it does not exist. An object that is only partly
+    /// known is returned without its `managedFields`, and is read from the server if needed.
     fn live(&self, key: &ObjectKey) -> Option<Value>;
 
-    /// The objects that name `uid` among their owners.
+    /// The objects that have `uid` as an owner.
     fn owned_by(&self, uid: &str) -> Vec<Value>;
 
-    /// Announces a write, because its event may come before its answer. Dropped, it has failed.
+    /// Announces a write, because its event may come before its response. Dropping it means failure.
     fn begin_write(&self, key: &ObjectKey) -> Box<dyn InFlightWrite>;
 
-    /// Takes over what the server showed in answer to a read, if the view keeps such things.
+    /// Applies the response to a read, if the view keeps such states.
     fn record_read(&self, _live: &Value) {}
 }
 
@@ -33,7 +33,7 @@ pub trait InFlightWrite: Send {
     /// It was answered with this object.
     fn record_write(self: Box<Self>, response: &Value, made: WriteReceipt);
 
-    /// It was a deletion, and the object with this UID is gone.
+    /// It was a deletion, and the object with this UID was deleted.
     fn record_delete(self: Box<Self>, uid: &str);
 }
 
@@ -69,7 +69,7 @@ impl<T: View> InFlightWrite for PendingWrite<T> {
     }
 }
 
-/// What was decoded from JSON can be JSON again.
+/// A value decoded from JSON can be encoded again.
 fn to_value<T: Serialize>(object: &Arc<T>) -> Option<Value> {
     serde_json::to_value(&**object).ok()
 }

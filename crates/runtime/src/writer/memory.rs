@@ -1,7 +1,7 @@
-//! What was last written where the server does not keep it as sent: a quantity it spells
-//! otherwise, an empty list it drops. Without this such an object would be written on every pass.
+//! Records writes that the server does not store as sent: a quantity in another
+//! notation, an empty list it drops. Without this such an object would be written on every pass.
 //!
-//! Of this process only. After a restart it costs one needless apply per such object.
+//! In this process only. After a restart it costs one needless apply per such object.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -13,12 +13,12 @@ use serde_json::{Value, json};
 use crate::key::ObjectRef;
 use crate::managed_fields::{applied_entry, owned_fields};
 
-/// Odd objects are few; beyond this many, some are written once more.
+/// Such objects are few; beyond this many, some are written once more.
 const MAX_ENTRIES: usize = 65_536;
 
 type MemoKey = (ObjectRef, Option<&'static str>);
 
-/// The last writes that cannot be recognised from their result.
+/// The last writes that cannot be recognized from their result.
 #[derive(Debug, Default)]
 pub(crate) struct AppliedMemo(Mutex<BTreeMap<MemoKey, LastWrite>>);
 
@@ -38,7 +38,7 @@ impl LastWrite {
 }
 
 impl AppliedMemo {
-    /// Whether `live` is still what came of writing `desired`.
+    /// Whether `live` is still the result of writing `desired`.
     pub(crate) fn is_current(
         &self,
         object: &ObjectRef,
@@ -52,10 +52,10 @@ impl AppliedMemo {
         last.is_some_and(|last| last == LastWrite::new(desired, live, manager, subresource))
     }
 
-    /// Remembers that writing `desired` made `result` of what was there `before`.
+    /// Records that writing `desired` changed `before` to `result`.
     ///
-    /// An empty list or map that did not come of it is believed only once writing has changed
-    /// nothing: the server removes one that it emptied, and makes it when it is applied again.
+    /// A missing empty list or map is accepted only once a write has changed
+    /// nothing: the server removes a list that it emptied, and creates it when it is applied again.
     pub(crate) fn memoize(
         &self,
         object: &ObjectRef,
@@ -79,7 +79,7 @@ impl AppliedMemo {
         }
     }
 
-    /// Forgets an object that is gone.
+    /// Drops a deleted object.
     pub(crate) fn remove(&self, object: &ObjectRef) {
         let mut kept = self.lock();
         for subresource in [None, Some("status")] {
@@ -92,8 +92,8 @@ impl AppliedMemo {
     }
 }
 
-/// What we own of an object, the values of it, and what is at the places that leave no trace among
-/// what is owned: nothing else can make a write of ours needed.
+/// Our fields of an object and their values, and the values at places that leave no trace in
+/// managedFields: only a change of these requires another write.
 fn owned_state(desired: &Value, live: &Value, manager: &str, subresource: Option<&str>) -> Value {
     let owned = owned_fields(live, manager, subresource);
     json!({
@@ -103,7 +103,7 @@ fn owned_state(desired: &Value, live: &Value, manager: &str, subresource: Option
     })
 }
 
-/// The parts of `live` where `desired` has something empty.
+/// The parts of `live` where `desired` has an empty list or map.
 fn empty_fields(desired: &Value, live: &Value) -> Value {
     match desired {
         Value::Object(fields) if !fields.is_empty() => {
@@ -118,13 +118,15 @@ fn empty_fields(desired: &Value, live: &Value) -> Value {
     }
 }
 
-/// Whether something empty in `desired` is not so in `result`.
+/// Whether an empty list or map in `desired` is not empty in `result`.
 fn drops_empty_fields(desired: &Value, result: &Value) -> bool {
     match (desired, result) {
         _ if !has_empty_fields(desired) || desired == result => false,
-        (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => fields
-            .iter()
-            .any(|(name, inner)| drops_empty_fields(inner, result.get(name).unwrap_or(&Value::Null))),
+        (Value::Object(fields), Value::Object(result)) if !fields.is_empty() => {
+            fields.iter().any(|(name, inner)| {
+                drops_empty_fields(inner, result.get(name).unwrap_or(&Value::Null))
+            })
+        }
         (Value::Array(items), Value::Array(result)) if items.len() == result.len() => {
             let mut pairs = items.iter().zip(result);
             pairs.any(|(item, result)| drops_empty_fields(item, result))
@@ -141,7 +143,7 @@ fn has_empty_fields(value: &Value) -> bool {
     }
 }
 
-/// A digest that is the same in every run, which `Value`'s sorted maps make possible.
+/// A digest that is the same in every run, because `Value` has sorted maps.
 fn digest(value: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.to_string().hash(&mut hasher);
@@ -184,8 +186,9 @@ mod tests {
     fn normalized_value_is_recognized() {
         let memory = AppliedMemo::default();
         let desired = desired_object();
-        let holds =
-            |desired: &Value, live: &Value| memory.is_current(&object(), None, "ours", desired, live);
+        let holds = |desired: &Value, live: &Value| {
+            memory.is_current(&object(), None, "ours", desired, live)
+        };
         assert!(!holds(&desired, &live("1", 0, &cpu())));
         memory.memoize(
             &object(),
@@ -196,14 +199,17 @@ mod tests {
         );
         assert!(
             holds(&desired, &live("1", 3, &cpu())),
-            "what others own is theirs"
+            "fields of other managers do not count"
         );
         assert!(
             !holds(&desired, &live("2", 0, &cpu())),
             "another value of ours"
         );
         let other = json!({"spec": {"cpu": "2"}});
-        assert!(!holds(&other, &live("1", 0, &cpu())), "another wish");
+        assert!(
+            !holds(&other, &live("1", 0, &cpu())),
+            "another desired object"
+        );
     }
 
     #[test]

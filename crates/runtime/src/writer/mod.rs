@@ -1,8 +1,8 @@
-//! The only way to write: what is so already is not sent, what is sent is owned and remembered.
+//! The only way to write: skips writes that change nothing, and records those that are sent.
 //!
-//! Everything is applied by one field manager per controller, so that a conflict is rare and a
-//! change of ours is told from everybody else's. Nothing is read back from the server that a cache
-//! already has, nothing is sent without the lease, and nothing is retried.
+//! All writes use one field manager per controller, so that conflicts are rare and our own
+//! changes can be distinguished from others. Objects in a cache are not read again,
+//! nothing is sent without the lease, and nothing is retried.
 
 mod answer;
 mod apply;
@@ -33,7 +33,7 @@ use crate::journal::Journal;
 use crate::key::{ObjectKey, ObjectRef};
 use crate::telemetry::Telemetry;
 
-/// What a write can be, as metrics and the journal call it.
+/// The verbs of writes in metrics and the journal.
 pub(crate) const VERBS: [&str; 7] = [
     "apply",
     "create",
@@ -49,7 +49,7 @@ pub use self::known::{InFlightWrite, LiveObjects};
 pub use self::pass::{Pass, PassOwner};
 pub use self::relabel::MetadataPatch;
 
-/// Writes on behalf of one controller. Clones share what they remember.
+/// Writes on behalf of one controller. Clones share their records.
 #[derive(Clone)]
 pub struct Writer(Arc<Inner>);
 
@@ -65,7 +65,7 @@ struct Inner {
 }
 
 impl Writer {
-    /// A writer that is known to the server as `manager` and acts while `fence` lets it.
+    /// A writer with the field manager `manager` that acts only while `fence` is open.
     #[must_use]
     pub fn new(
         client: kube::Client,
@@ -86,7 +86,7 @@ impl Writer {
         }))
     }
 
-    /// A writer like this one that sends every write, also where nothing would change.
+    /// A writer like this one that sends every write, even if it would change nothing.
     #[must_use]
     pub fn without_suppression(&self) -> Self {
         let inner = &self.0;
@@ -108,18 +108,18 @@ impl Writer {
         &self.0.manager
     }
 
-    /// Begins one pass over `owner`; `journal` is told of what is written.
+    /// Begins one pass over `owner`; writes are recorded in `journal`.
     #[must_use]
     pub fn pass(&self, owner: PassOwner, journal: Journal) -> Pass {
         Pass::new(self.clone(), owner, journal)
     }
 
-    /// Drops what is remembered of an object that is gone.
+    /// Drops the records of a deleted object.
     pub fn on_deleted(&self, object: &ObjectRef) {
         self.0.memory.remove(object);
     }
 
-    /// Drops what is remembered of the children of an owner that is gone.
+    /// Drops the records of the children of a deleted owner.
     pub(crate) fn on_owner_deleted(&self, owner: &ObjectKey) {
         self.0.children.remove(owner);
     }

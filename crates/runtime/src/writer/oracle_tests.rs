@@ -1,7 +1,7 @@
-//! The server as the judge: what is left unsent would have changed nothing, and a change of
-//! somebody else's is never taken for ours. Random histories on the box.
+//! Checks against the server: skipped writes would have changed nothing, and a change of another
+//! writer is never taken for ours. Random histories on the box.
 
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -27,7 +27,7 @@ enum Step {
     RivalStatus(Value),
 }
 
-/// A kind with every sort of list and map that a schema can declare.
+/// A kind with every type of list and map that a schema can declare.
 fn definition() -> Value {
     let text = json!({"type": "string"});
     let item = json!({"type": "object", "required": ["name"], "properties": {
@@ -86,7 +86,7 @@ fn set() -> impl Strategy<Value = Value> {
     members.prop_shuffle().prop_map(|members| json!(members))
 }
 
-/// Items with names of their own, in any order.
+/// Items with unique names, in any order.
 fn items() -> impl Strategy<Value = Value> {
     let names = proptest::sample::subsequence(vec!["n1", "n2", "n3"], 0..3).prop_shuffle();
     let rest = proptest::collection::vec(
@@ -111,7 +111,7 @@ fn ports() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Fields of the kind, each there or not.
+/// Fields of the kind, each present or not.
 fn fields() -> impl Strategy<Value = Value> {
     fn maybe(inner: impl Strategy<Value = Value> + 'static) -> BoxedStrategy<Option<Value>> {
         proptest::option::weighted(0.4, inner).boxed()
@@ -139,7 +139,7 @@ fn fields() -> impl Strategy<Value = Value> {
     )
 }
 
-/// A merge patch also takes fields away.
+/// A merge patch can also remove fields.
 fn patch() -> impl Strategy<Value = Value> {
     let gone = proptest::sample::subsequence(
         vec![
@@ -174,7 +174,7 @@ fn history() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(prop_oneof![own_step(), foreign_step()], 0..6)
 }
 
-/// Things on the box.
+/// Objects on the box.
 struct Things(Api<DynamicObject>);
 
 impl Things {
@@ -195,21 +195,21 @@ impl Things {
                 .0
                 .create(&PostParams::default(), &thing)
                 .await
-                .expect("it is new");
+                .expect("the object is new");
         }
         things
     }
 
     async fn get(&self, name: &str) -> Value {
-        serde_json::to_value(self.0.get(name).await.expect("it is there")).expect("JSON")
+        serde_json::to_value(self.0.get(name).await.expect("the object exists")).expect("JSON")
     }
 
-    /// The object after `step`; `None` if the server refuses it.
+    /// The object after `step`; `None` if the server rejects it.
     async fn apply_step(&self, name: &str, step: &Step) -> Option<Value> {
         let merge = |part: &str, fields: &Value| Patch::Merge(json!({ part: fields }));
         let apply = |part: &str, fields: &Value| Patch::Apply(whole(name, part, fields));
         let rival = PatchParams {
-            field_manager: Some("rival".into()),
+            field_manager: Some("other".into()),
             ..PatchParams::default()
         };
         let (ours, applier) = (PatchParams::apply(OURS), PatchParams::apply("applier"));
@@ -253,7 +253,7 @@ fn version(object: &Value) -> &Value {
     &object["metadata"]["resourceVersion"]
 }
 
-/// The object without its names and its bookkeeping.
+/// The object without its names and its bookkeeping fields.
 fn essence(object: &Value) -> Value {
     let part = |name: &str| {
         object
@@ -321,14 +321,14 @@ proptest! {
         });
         let (skipped, live, after) = verdict;
         if skipped {
-            let after = after.expect("what is there is not refused");
-            prop_assert_eq!(version(&live), version(&after), "left unsent:\n{:#}\n{:#}", live, after);
+            let after = after.expect("a write of the current state is accepted");
+            prop_assert_eq!(version(&live), version(&after), "skipped, but the server changed it:\n{:#}\n{:#}", live, after);
         }
     }
 
     #[test]
     fn written_object_is_not_sent_again(wanted in fields(), ours in history()) {
-        // What is empty leaves no trace of its own; the memory is for those.
+        // Empty values leave no trace of their own; the memory covers those.
         let mut wanted = without_empty(wanted);
         wanted["text"] = json!("1");
         let (skipped, live) = with_things(move |things| async move {
@@ -336,7 +336,7 @@ proptest! {
                 things.apply_step("a", step).await;
             }
             let live = things.apply_step("a", &Step::Ours(wanted.clone())).await;
-            let live = live.expect("it is valid");
+            let live = live.expect("the object is valid");
             (is_converged(&whole("a", "spec", &wanted), &live, OURS, None), live)
         });
         prop_assert!(skipped, "sent again: {live:#}");
@@ -346,7 +346,7 @@ proptest! {
     fn foreign_change_behind_an_own_write_is_detected(
         before in history(), foreign in proptest::collection::vec(foreign_step(), 0..3), write in own_step(),
     ) {
-        // In doubt a change is foreign: an empty list is nobody's, whoever made it.
+        // In doubt a change is foreign: an empty list has no owner.
         let clear = |step: &Step| match step {
             Step::Ours(fields) | Step::OurStatus(fields) => without_empty(fields.clone()) == *fields,
             _ => false,

@@ -1,4 +1,4 @@
-//! One pass over one object: whose it is, what it has written, what it wants to say at its end.
+//! One pass over one object: its owner, its writes, and the status to write at its end.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -23,14 +23,14 @@ use super::desired::{OwnerRef, drop_nulls};
 use super::kind::ErasedKind;
 use super::known::LiveObjects;
 
-/// The object that a pass is about: the owner of its children, the bearer of its status.
+/// The object of a pass: the owner of its children, with the status to write.
 pub struct PassOwner {
     pub(super) kind: ErasedKind,
     pub(super) id: ObjectRef,
     pub(super) uid: String,
     pub(super) generation: Option<i64>,
     pub(super) known: Option<Arc<dyn LiveObjects>>,
-    /// Leaves of a status what the type declares; the server refuses the rest.
+    /// Reduces a status to the fields that the type declares; the server rejects others.
     pub(super) declared: fn(Value) -> Result<Value>,
     pub(super) finalizers: Vec<&'static str>,
     /// Whether the controller writes the owner's status, so that managedFields show an earlier pass.
@@ -39,7 +39,7 @@ pub struct PassOwner {
 }
 
 impl PassOwner {
-    /// The owner of a pass that began with `object`, kept in `known` if it is watched.
+    /// The owner of a pass that began with `object`, cached in `known` if it is watched.
     pub fn new<K>(object: &K, known: Option<Arc<dyn LiveObjects>>) -> Result<Self>
     where
         K: Resource<DynamicType = ()> + Serialize + DeserializeOwned,
@@ -64,14 +64,14 @@ impl PassOwner {
         })
     }
 
-    /// Says which finalizers of the owner are for the writing controller to release.
+    /// Sets the finalizers of the owner that the writing controller removes.
     #[must_use]
     pub fn with_finalizers(mut self, names: &[&'static str]) -> Self {
         self.finalizers = names.to_vec();
         self
     }
 
-    /// Says that the writing controller writes no status of the owner.
+    /// Sets that the writing controller writes no status of the owner.
     #[must_use]
     pub(crate) fn without_status(mut self, without: bool) -> Self {
         self.has_status = !without;
@@ -96,7 +96,7 @@ impl fmt::Debug for PassOwner {
     }
 }
 
-/// The writes of one pass. Made by the engine for each run, and gone with it.
+/// The writes of one pass. Created by the engine for each run, and dropped with it.
 pub struct Pass {
     pub(super) writer: Writer,
     pub(super) owner: PassOwner,
@@ -106,11 +106,11 @@ pub struct Pass {
 
 #[derive(Default)]
 pub(super) struct PassState {
-    /// Every child this pass wants, written or not: prune takes away the others.
+    /// Every child this pass wants, written or not: prune deletes the others.
     pub(super) desired: BTreeSet<ObjectRef>,
-    /// The owner as the last answer of this pass showed it.
+    /// The owner in the last response of this pass.
     pub(super) last_answer: Option<Value>,
-    /// Whether the owner is known to be deleted, or went with the release of its finalizer.
+    /// Whether the owner is known to be deleted, or was deleted when its finalizer was removed.
     pub(super) owner_deleted: bool,
     /// Whether anything was written.
     pub(super) first_write_at: Option<Instant>,
@@ -133,8 +133,8 @@ impl Pass {
         }
     }
 
-    /// Says what the status shall be, conditions apart. It is written once, when the pass ends;
-    /// without it the status stays as it is. One that cannot be made JSON is an error then.
+    /// Sets the status except for conditions. It is written once, when the pass ends;
+    /// without this call the status is unchanged. A value that cannot be converted to JSON is an error then.
     pub fn status(&self, status: impl Serialize) {
         let status = serde_json::to_value(status).map(|mut status| {
             drop_nulls(&mut status);
@@ -149,27 +149,27 @@ impl Pass {
         self.state().first_write_at
     }
 
-    /// Asserts a condition of the owner, written when the pass ends.
+    /// Sets a condition of the owner, written when the pass ends.
     pub fn condition(&self, condition: Condition) {
         self.state().condition_changes.set(condition);
     }
 
-    /// Takes a condition of the owner away when the pass ends.
+    /// Removes a condition of the owner when the pass ends.
     pub fn remove_condition(&self, kind: &str) {
         self.state().condition_changes.remove(kind);
     }
 
-    /// The owner turned out to be deleted: nothing is said of it when the pass ends.
+    /// The owner is found to be deleted: its status is not written when the pass ends.
     pub fn mark_owner_deleted(&self) {
         self.state().owner_deleted = true;
     }
 
-    /// Whether the owner is known to be deleted, or goes without this controller.
+    /// Whether the owner is known to be deleted, or its deletion needs nothing from this controller.
     pub(crate) fn is_owner_deleted(&self) -> bool {
         self.state().owner_deleted
     }
 
-    /// Whether the owner's status shows `message` as what holds it up.
+    /// Whether the owner's status shows `message` as the reason of a problem.
     pub(crate) fn status_contains(&self, message: &str) -> bool {
         let live = self.live();
         let conditions = live["status"]["conditions"].as_array();
@@ -177,12 +177,12 @@ impl Pass {
         conditions.any(|it| it["type"] == STALLED && it["message"] == message)
     }
 
-    /// The owner as it is now, the writes of this pass included.
+    /// The owner as it is now, including the writes of this pass.
     pub fn object<K: DeserializeOwned>(&self) -> Result<K> {
         Ok(nulls::read(&self.live())?)
     }
 
-    /// The owner as this pass has read it: what it computes from that must not be written over
+    /// The owner as this pass has read it: fields computed from that must not overwrite
     /// anything newer.
     pub(super) fn read(&self) -> Value {
         let answered = self.state().last_answer.clone();

@@ -1,7 +1,7 @@
-//! Labels and annotations of an object that belongs to others, set and removed whoever wrote them.
+//! Sets and removes labels and annotations of an object that belongs to others, regardless of who wrote them.
 //!
-//! Server-side apply can only take away what the same manager gave. Nothing but the named values is
-//! sent, and no version is locked: a node's heartbeat between the look and the write is no conflict.
+//! Server-side apply can only remove fields of the same manager. Only the named values are
+//! sent, without a version: a node's heartbeat between the read and the write causes no conflict.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct MetadataPatch {
 }
 
 impl Pass {
-    /// Sets and removes labels and annotations of an object that is not the owner's child.
+    /// Sets and removes labels and annotations of an object that is not a child of the owner.
     pub async fn patch_metadata<K>(
         &self,
         key: &ObjectKey,
@@ -70,7 +70,7 @@ impl Pass {
     }
 }
 
-/// The patch, tied to the object that was seen: one that took its name is another.
+/// The patch, bound to the UID that was seen: a later object of that name is another.
 fn body(change: &MetadataPatch, live: Option<&Value>) -> Value {
     let mut metadata = json!({});
     for (field, values) in [

@@ -1,6 +1,6 @@
-//! Children deleted, one by one or because no pass wants them any more.
+//! Deletes children, one by one or because no pass wants them any more.
 //!
-//! Only what was read is deleted: a namesake that came since, or a child that changed, is left.
+//! Only the object that was read is deleted: a later object of the same name, or a changed child, is kept.
 
 use kube::Resource;
 use kube::api::{DeleteParams, Preconditions, PropagationPolicy};
@@ -16,9 +16,9 @@ use super::pass::Pass;
 use super::send::WriteRequest;
 
 impl Pass {
-    /// Deletes the child `key` of kind `K`, or the owner itself, if it is there and as it was read. One
-    /// that another object controls is refused. An object of that name that this manager has not
-    /// written and the owner does not have is not a child, and is left.
+    /// Deletes the child `key` of kind `K`, or the owner itself, if it exists and is unchanged since it was read.
+    /// Fails if another object controls it. An object of that name that this manager has not
+    /// written and that is not owned by the owner is not a child, and is kept.
     pub async fn delete<K>(&self, key: &ObjectKey, known: Option<&dyn LiveObjects>) -> Result<()>
     where
         K: Resource<DynamicType = ()>,
@@ -27,8 +27,8 @@ impl Pass {
         self.delete_if::<K>(key, known, Self::is_child).await
     }
 
-    /// Deletes an object that need not be a child, whoever made it, if it is there and as it was read.
-    /// One that another object controls is refused.
+    /// Deletes an object that need not be a child, if it exists and is unchanged since it was read.
+    /// Fails if another object controls it.
     pub async fn delete_unowned<K>(
         &self,
         key: &ObjectKey,
@@ -65,7 +65,7 @@ impl Pass {
     }
 
     /// Deletes the children of kind `K` that the owner controls and this pass has not applied, if this
-    /// controller has written them: a copy of one by somebody else is left. Says how many.
+    /// controller has written them: copies made by others are kept. Returns their number.
     pub async fn prune<K>(&self, known: &dyn LiveObjects) -> Result<usize>
     where
         K: Resource<DynamicType = ()>,

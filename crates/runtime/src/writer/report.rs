@@ -1,4 +1,4 @@
-//! What a pass says in the status of a child, where the child's kind expects its maker to.
+//! Writes the status of a child whose kind expects its creator to write it.
 
 use kube::Resource;
 use kube::api::{Patch, PatchParams};
@@ -18,8 +18,8 @@ use super::send::WriteRequest;
 const STATUS: Option<&str> = Some("status");
 
 impl Pass {
-    /// Makes the status of the child `key` say `status`, in every field that it names. Nothing is sent
-    /// where it says so already, nor to a child that is not there.
+    /// Applies `status` to the status of the child `key`. Nothing is sent
+    /// if its fields are equal already, or if the child does not exist.
     pub async fn apply_child_status<K>(
         &self,
         key: &ObjectKey,

@@ -1,8 +1,8 @@
-//! What may be written as a child: nothing of an owner that is being deleted, and no object that
-//! belongs to others.
+//! Decides which objects may be written as children: none for an owner that is being deleted, and no object
+//! that belongs to others.
 //!
-//! A cache may be behind in both. So a child is created only where there is none, and an owner that
-//! may have gone is read from the server before it gets one back.
+//! A cache may lag in both cases. So a child is created only if it does not exist, and an owner that
+//! may be deleted is read from the server before a child is recreated.
 
 use serde_json::Value;
 
@@ -14,12 +14,12 @@ use crate::version::ResourceVersion;
 use super::pass::{Pass, PassOwner};
 
 impl PassOwner {
-    /// Whether the owner, as it was read, is being deleted and waits for nothing that `manager` does.
+    /// Whether the owner, as it was read, is being deleted and has no finalizer of `manager`.
     pub(crate) fn is_released_by(&self, manager: &str) -> bool {
         self.is_live_released_by(&self.read, manager)
     }
 
-    /// The same of the owner as it is in `live`.
+    /// The same for the owner's state `live`.
     pub(super) fn is_live_released_by(&self, live: &Value, manager: &str) -> bool {
         let finalizers = live["metadata"]["finalizers"].as_array();
         let mut finalizers = finalizers.into_iter().flatten().filter_map(Value::as_str);
@@ -29,21 +29,21 @@ impl PassOwner {
 }
 
 impl Pass {
-    /// A pass over an owner that is being deleted cleans up and makes nothing.
+    /// A pass over an owner that is being deleted cleans up and creates nothing.
     pub(super) fn check_owner_not_deleting(&self, object: &ObjectRef) -> Result<()> {
         let owner = &self.owner;
         if !is_deleting(&owner.read) {
             return Ok(());
         }
         let what = format!(
-            "apply of {object}: {} is being deleted; clean up and release its finalizer instead",
+            "apply of {object}: {} is being deleted; clean up and remove its finalizer instead",
             owner.id
         );
         Err(Error::new(ErrorClass::Invalid, what))
     }
 
-    /// Refuses `object` to an owner that is no longer there to have it. `again`: the owner has had it,
-    /// so that its absence may be the first sign of a deletion; then the server is asked.
+    /// Fails if the owner of `object` no longer exists. `again`: the owner has had it,
+    /// so that its absence may be the first sign of a deletion; then it is read from the server.
     pub(super) async fn require_owner(&self, object: &ObjectRef, again: bool) -> Result<()> {
         let owner = &self.owner;
         let ours = |live: &Value| live["metadata"]["uid"] == owner.uid;
@@ -73,7 +73,7 @@ impl Pass {
         }
     }
 
-    /// The server no longer has the owner. The cache is told, since its watch may take long to.
+    /// The owner no longer exists on the server. Updates the cache, because its watch may lag.
     pub(super) fn record_owner_deleted(&self) {
         let owner = &self.owner;
         self.state().owner_deleted = true;
@@ -97,17 +97,17 @@ impl Pass {
             .with_object(owner.id.clone(), read.map(ResourceVersion::parse))
     }
 
-    /// Whether `live` names the owner among its owners.
+    /// Whether `live` has the owner among its owners.
     pub(super) fn has_owner_reference(&self, live: &Value) -> bool {
         references(live).any(|it| it["uid"] == self.owner.uid)
     }
 
-    /// Whether this controller has written `live`, or the owner has it.
+    /// Whether this controller has written `live`, or the owner owns it.
     pub(super) fn is_child(&self, live: &Value) -> bool {
         self.has_owner_reference(live) || has_fields(live, self.writer.manager())
     }
 
-    /// Two controllers of one child would undo each other for ever.
+    /// Two controllers of one child would keep undoing each other's changes.
     pub(super) fn check_single_controller(&self, object: &ObjectRef, live: &Value) -> Result<()> {
         let uid = &self.owner.uid;
         let Some(other) = references(live).find(|it| it["controller"] == true && it["uid"] != *uid)
@@ -123,8 +123,8 @@ impl Pass {
         Err(name_taken_error(object, live, what))
     }
 
-    /// An object that neither this controller has written nor the owner has is somebody's own.
-    /// `owned`: whether the owner can own it, which it cannot across namespaces.
+    /// An object that neither this controller has written nor the owner owns belongs to others.
+    /// `owned`: whether the owner can own it, which is impossible across namespaces.
     pub(super) fn check_controller(
         &self,
         object: &ObjectRef,
@@ -153,7 +153,8 @@ impl Pass {
 
 fn name_taken_error(object: &ObjectRef, live: &Value, what: String) -> Error {
     let version = live["metadata"]["resourceVersion"].as_str();
-    Error::new(ErrorClass::Exists, what).with_object(object.clone(), version.map(ResourceVersion::parse))
+    Error::new(ErrorClass::Exists, what)
+        .with_object(object.clone(), version.map(ResourceVersion::parse))
 }
 
 fn references(object: &Value) -> impl Iterator<Item = &Value> {

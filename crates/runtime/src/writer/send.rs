@@ -1,6 +1,6 @@
-//! One effect on the API server: the lease checked right before, asked about right after.
+//! One write to the API server: the lease is checked right before and right after.
 //!
-//! Nothing here retries, and nothing waits: the gate in the client holds calls to their deadline.
+//! Nothing here retries or waits: the gate in the client enforces the deadline.
 
 use http::{Request, StatusCode};
 use serde_json::Value;
@@ -22,16 +22,16 @@ use super::pass::Pass;
 /// The target's name in metrics.
 const TARGET: &str = "apiserver";
 
-/// A write that is about to be made.
+/// A write to be sent.
 pub(super) struct WriteRequest<'a> {
     /// `apply`, `create`, `relabel`, `report`, `status`, `delete` or `finalizer`.
     pub(super) verb: &'static str,
     pub(super) object: &'a ObjectRef,
-    /// What it can change.
+    /// The part it can change.
     pub(super) part: ObjectPart,
-    /// The object as it had been read; `None` when there was none.
+    /// The object as it was read; `None` if it did not exist.
     pub(super) live: Option<&'a Value>,
-    /// The version it carries, so that the server refuses it if another writer was first.
+    /// The version it contains, so that the server rejects it if another writer was first.
     pub(super) lock: Option<&'a str>,
     pub(super) known: Option<&'a dyn LiveObjects>,
 }
@@ -42,7 +42,7 @@ impl WriteRequest<'_> {
         version.map(ResourceVersion::parse)
     }
 
-    /// The version that an error is about: the one that turned out to be too old.
+    /// The version for an error: the one that turned out to be too old.
     fn read_version(&self) -> Option<ResourceVersion> {
         self.lock
             .map(ResourceVersion::parse)
@@ -53,14 +53,14 @@ impl WriteRequest<'_> {
         self.live?["metadata"]["uid"].as_str()
     }
 
-    /// Whether nobody else's change lies between what had been read and the answer. The answer's
-    /// version proves nothing: to a write that changes nothing, the server answers with the version
-    /// that somebody else made.
+    /// Whether no foreign change lies between the read and the response. The response's
+    /// version alone proves nothing: a write that changes nothing is answered with the version
+    /// of another writer.
     fn is_unshared(&self, answer: &ApiResponse, manager: &str) -> bool {
         let version = answer.body["metadata"]["resourceVersion"].as_str();
         match self.live {
             None => answer.code == StatusCode::CREATED,
-            // Nothing was written, so the version is somebody else's even to a locked write.
+            // Nothing was written, so even for a locked write the version is another writer's.
             Some(_) if version.map(ResourceVersion::parse) == self.base_version() => false,
             Some(_) if self.lock.is_some() && self.read_version() == self.base_version() => true,
             Some(live) => !is_foreign_change_excluding(live, &answer.body, manager, self.part),
@@ -69,14 +69,16 @@ impl WriteRequest<'_> {
 }
 
 impl Pass {
-    /// Makes a write, tells the cache of it and counts it. A refusal is the caller's to judge.
+    /// Sends a write, passes the response to the cache and counts it. The caller handles a refusal.
     pub(super) async fn send(
         &self,
         write: &WriteRequest<'_>,
         request: Request<Vec<u8>>,
     ) -> Result<ApiResponse> {
         let guard = self.writer.0.fence.guard()?;
-        let under_way = write.known.map(|known| known.begin_write(&write.object.key));
+        let under_way = write
+            .known
+            .map(|known| known.begin_write(&write.object.key));
         let mut effect = SentWrite {
             pass: self,
             write,
@@ -92,7 +94,7 @@ impl Pass {
                 return Err(error.with_context(&doing));
             }
         };
-        // A refusal is certain: nothing has landed, whoever holds the lease.
+        // A refusal is certain: nothing has been written, with or without the lease.
         effect.is_answered = answer.code.is_client_error() || effect.guard.is_held();
         if answer.is_success() {
             self.record_accepted(write, &answer, under_way);
@@ -136,7 +138,7 @@ impl Pass {
         });
     }
 
-    /// Notes that nothing had to be written.
+    /// Records that nothing had to be written.
     pub(super) fn record_suppressed(&self, verb: &'static str, object: &ObjectRef) {
         self.record_result(verb, object, WriteResult::Suppressed);
         self.record(JournalEntry::Wrote {
@@ -146,7 +148,7 @@ impl Pass {
         });
     }
 
-    /// Counts a refused write and makes the error of it.
+    /// Counts a rejected write and returns its error.
     pub(super) fn record_refused(&self, write: &WriteRequest<'_>, answer: &ApiResponse) -> Error {
         let error = answer.to_error(write.verb, write.object);
         let result = match error.class() {
@@ -157,15 +159,21 @@ impl Pass {
         error.with_object(write.object.clone(), write.read_version())
     }
 
-    /// Counts a write that another writer was before, where the answer does not call it a conflict.
+    /// Counts a write that lost to another writer, if the response does not call it a conflict.
     pub(super) fn record_conflict(&self, write: &WriteRequest<'_>, why: &str) -> Error {
         self.record_result(write.verb, write.object, WriteResult::Conflict);
         let what = format!("{} of {}: {why}", write.verb, write.object);
-        Error::new(ErrorClass::Conflict, what).with_object(write.object.clone(), write.read_version())
+        Error::new(ErrorClass::Conflict, what)
+            .with_object(write.object.clone(), write.read_version())
     }
 
     /// Counts a write.
-    pub(super) fn record_result(&self, verb: &'static str, object: &ObjectRef, result: WriteResult) {
+    pub(super) fn record_result(
+        &self,
+        verb: &'static str,
+        object: &ObjectRef,
+        result: WriteResult,
+    ) {
         self.writer.0.telemetry.emit(WriteEnded {
             object,
             verb,
@@ -174,9 +182,12 @@ impl Pass {
     }
 }
 
-/// Waits for `answer` while the lease is held. A write that still waits for its turn in front of the
-/// server is given up with the lease, however late this process comes to notice.
-async fn abort_if_lost<T>(guard: &FenceGuard, answer: impl Future<Output = Result<T>>) -> Result<T> {
+/// Waits for `answer` while the lease is held. A write that still waits for the rate limiter is
+/// dropped with the lease, however late this process notices.
+async fn abort_if_lost<T>(
+    guard: &FenceGuard,
+    answer: impl Future<Output = Result<T>>,
+) -> Result<T> {
     tokio::select! { biased;
         () = guard.until_lost() => Err(lease_lost()),
         answer = answer => answer,
@@ -184,10 +195,13 @@ async fn abort_if_lost<T>(guard: &FenceGuard, answer: impl Future<Output = Resul
 }
 
 fn lease_lost() -> Error {
-    Error::new(ErrorClass::Unavailable, "the lease was lost meanwhile")
+    Error::new(
+        ErrorClass::Unavailable,
+        "the leader lease was lost during the call",
+    )
 }
 
-/// A write on its way. One that is given up half-way may still land.
+/// A write in flight. One that is dropped may still be carried out.
 struct SentWrite<'a> {
     pass: &'a Pass,
     write: &'a WriteRequest<'a>,
@@ -225,7 +239,7 @@ mod tests {
     fn held() -> (Fence, FenceGuard) {
         let fence = Fence::closed();
         fence.extend_until(Instant::now() + Duration::from_secs(10));
-        let guard = fence.guard().expect("it is held");
+        let guard = fence.guard().expect("the lease is held");
         (fence, guard)
     }
 
@@ -246,9 +260,9 @@ mod tests {
     async fn nothing_is_sent_once_the_lease_is_closed() {
         let (fence, guard) = held();
         fence.revoke();
-        let answer = abort_if_lost(&guard, async { panic!("it was sent") }).await;
+        let answer = abort_if_lost(&guard, async { panic!("the write must not be sent") }).await;
         assert!(answer.map(|never: ()| never).is_err());
-        let guard = Fence::always_open().guard().expect("it is open");
+        let guard = Fence::always_open().guard().expect("the fence is open");
         assert!(abort_if_lost(&guard, ready(Ok(()))).await.is_ok());
     }
 }

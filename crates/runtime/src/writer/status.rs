@@ -1,11 +1,12 @@
-//! The status of the owner: gathered during a pass, written once at its end, and only if it differs.
+//! The status of the owner: collected during a pass, written once at its end, and only if it differs.
 
 use http::StatusCode;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 
 use crate::conditions::{
-    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, resolve_conditions, merge_conditions,
+    Condition, ConditionChanges, ConditionStatus, PassOutcome, READY, merge_conditions,
+    resolve_conditions,
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::journal::JournalEntry;
@@ -19,12 +20,14 @@ use super::send::WriteRequest;
 const STATUS: Option<&str> = Some("status");
 
 impl Pass {
-    /// Ends the pass: writes what the reconcile said of the status and what `outcome` adds to it.
-    /// Nothing is sent after a conflict, for an owner that is gone or goes without this controller, or
-    /// where nothing would change.
+    /// Ends the pass: writes the status from the reconcile and the conditions from `outcome`.
+    /// Nothing is sent after a conflict, for an owner that is deleted or needs nothing from this controller, or
+    /// if nothing would change.
     pub async fn flush(&self, outcome: PassOutcome<'_>) -> Result<()> {
         let live = self.live();
-        if self.state().owner_deleted || self.owner.is_live_released_by(&live, self.writer.manager()) {
+        if self.state().owner_deleted
+            || self.owner.is_live_released_by(&live, self.writer.manager())
+        {
             return Ok(());
         }
         let Some(status) = self.desired_status(&live, outcome)? else {
@@ -84,7 +87,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Whether the owner is gone. A definition without the subresource is answered in the same words.
+    /// Whether the owner is deleted. The response is the same if its kind has no status subresource.
     async fn is_owner_missing(&self) -> Result<bool> {
         let owner = &self.owner;
         let live = self.read_live(&owner.kind, &owner.id, None).await?;
@@ -97,11 +100,12 @@ impl Pass {
             return error;
         }
         let kind = &write.object.kind;
-        let what = format!("{kind} has no status subresource; declare one in its definition");
+        let what =
+            format!("{kind} has no status subresource; add one to its CustomResourceDefinition");
         Error::new(ErrorClass::Invalid, what)
     }
 
-    /// The status to apply; `None` when this pass has nothing to say.
+    /// The status to apply; `None` if this pass has none.
     fn desired_status(&self, live: &Value, outcome: PassOutcome<'_>) -> Result<Option<Value>> {
         let (said, mut wishes) = {
             let state = self.state();
@@ -129,7 +133,11 @@ impl Pass {
         let now = self.writer.0.clock.now();
         let conditions = merge_conditions(&existing, &wishes, self.owner.generation, now);
         status.insert("conditions".to_owned(), json!(conditions));
-        let observed = match self.owner.generation.filter(|_| outcome.has_observed_spec()) {
+        let observed = match self
+            .owner
+            .generation
+            .filter(|_| outcome.has_observed_spec())
+        {
             Some(generation) => json!(generation),
             None => live["status"]["observedGeneration"].clone(),
         };
@@ -137,7 +145,7 @@ impl Pass {
         self.declared_fields(live, status)
     }
 
-    /// Whether the conditions are owned as a whole, so that to set one is to set all.
+    /// Whether the conditions are owned as a whole, so that setting one sets all.
     fn owns_whole_list(&self, live: &Value) -> bool {
         let others = owned_by_others(live, self.writer.manager(), STATUS);
         let others = others
@@ -147,12 +155,12 @@ impl Pass {
         conditions.is_some_and(FieldSet::is_leaf)
     }
 
-    /// Leaves out what the type of the owner does not declare: the server would refuse it all.
+    /// Removes fields that the owner's type does not declare: the server would reject the whole status.
     fn declared_fields(&self, live: &Value, status: Map<String, Value>) -> Result<Option<Value>> {
         let mut object = live.clone();
         object["status"] = Value::Object(status);
         let known = (self.owner.declared)(object.clone()).map_err(|error| {
-            let what = format!("the status of {} cannot be written", self.owner.id.kind);
+            let what = format!("cannot write the status of {}", self.owner.id.kind);
             error.with_context(&what)
         })?;
         let mut status = object["status"].take();
@@ -164,11 +172,13 @@ impl Pass {
 
     fn record_transitions(&self, old: &Value, new: &Value) {
         for condition in new["conditions"].as_array().into_iter().flatten() {
-            let Some(is) = parse_condition(condition) else { continue };
+            let Some(is) = parse_condition(condition) else {
+                continue;
+            };
             let was = find_condition(&old["conditions"], &is.type_);
-            if was
-                .is_none_or(|was| was["status"] != is.status.as_str() || was["reason"] != *is.reason)
-            {
+            if was.is_none_or(|was| {
+                was["status"] != is.status.as_str() || was["reason"] != *is.reason
+            }) {
                 self.record(JournalEntry::Condition {
                     condition: is.type_,
                     status: is.status.as_str(),
@@ -179,7 +189,7 @@ impl Pass {
     }
 }
 
-/// Keeps of `value` the fields that `known` has too, whatever it has in them.
+/// Keeps the fields of `value` that `known` has too, with any value.
 fn retain_known(value: &mut Value, known: &Value) {
     match (value, known) {
         (Value::Object(fields), Value::Object(known)) => {
@@ -198,8 +208,8 @@ fn retain_known(value: &mut Value, known: &Value) {
     }
 }
 
-/// The conditions that ours are laid over: those we own, those of others that we now set too, and
-/// all of them where the list is one `whole`.
+/// The conditions to merge ours into: those we own, those of others that we now set too, and
+/// all of them if the list is owned as a `whole`.
 fn existing_conditions(
     live: &Value,
     owned: Option<&FieldSet>,
@@ -225,7 +235,7 @@ fn existing_conditions(
     all.filter(ours).cloned().collect()
 }
 
-/// Conditions that the reconcile put into its status are as good as asserted.
+/// Conditions in the status of the reconcile count as set.
 fn adopt_conditions(wishes: &mut ConditionChanges, conditions: Option<&Value>) {
     let said = conditions.and_then(Value::as_array);
     for condition in said.into_iter().flatten().filter_map(parse_condition) {

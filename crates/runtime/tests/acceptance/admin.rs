@@ -1,4 +1,4 @@
-//! What a kubelet and a person are told over HTTP, by a process whose state is laid out here.
+//! The HTTP endpoints for kubelets and people, of a process with a fixed state.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -65,7 +65,7 @@ fn router(process: &Arc<FixedState>) -> Router {
     let mut shown = EngineEntry::new("demo", process.clone(), telemetry);
     shown.metrics = vec![pages];
     let board = AdminRegistry::default();
-    // It is shown for as long as the test lasts.
+    // Registered for the rest of the test.
     std::mem::forget(board.register(shown));
     board.router()
 }
@@ -86,7 +86,7 @@ async fn engines_of_one_process_share_one_state() {
     let mut changed = board.subscribe();
     let _one = board.register(EngineEntry::new("one", one, telemetry.clone()));
     let showing = board.register(EngineEntry::new("other", other.clone(), telemetry));
-    assert!(changed.has_changed().unwrap(), "who looks is told");
+    assert!(changed.has_changed().unwrap(), "followers see the change");
     let names = |board: &AdminRegistry| -> Vec<String> {
         let state = board.state();
         state.watches.into_iter().map(|watch| watch.name).collect()
@@ -97,7 +97,7 @@ async fn engines_of_one_process_share_one_state() {
     );
     let metrics = board.metrics();
     let families = metrics.matches("# TYPE aplomb_cache_objects ").count();
-    assert_eq!(families, 1, "shared counters are shown once: {metrics}");
+    assert_eq!(families, 1, "shared counters appear once: {metrics}");
     other.0.lock().unwrap().tasks[0].dead = Some("panicked".to_owned());
     let (status, _) = get(&board.router(), "/livez").await;
     assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -140,7 +140,7 @@ async fn readiness_is_withdrawn_with_its_reason_when_a_cache_is_not_fresh() {
     assert_eq!(
         get(&router, "/livez").await.0,
         StatusCode::OK,
-        "a restart would not help"
+        "livez passes because a restart would not help"
     );
 }
 
@@ -163,7 +163,7 @@ async fn the_state_is_json_with_ages() {
     assert_eq!(state["tasks"][0]["name"], "lease");
 }
 
-/// Asks over a socket, as a kubelet does.
+/// Sends a request over a socket, as a kubelet does.
 async fn http_get(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -185,7 +185,7 @@ async fn it_is_served_on_a_socket_until_the_end() {
     serving.await.unwrap().unwrap();
 }
 
-/// The example operator with a lease, asked about itself.
+/// The example operator with a lease, and its own endpoints.
 async fn operator_reports_state(lab: Lab) {
     let address = TcpListener::bind("127.0.0.1:0")
         .await

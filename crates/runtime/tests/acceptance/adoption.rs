@@ -1,11 +1,11 @@
-//! Promise: an object that somebody else has made is neither taken over nor destroyed, and the
-//! reconciled object says what is in its way. What was ours, or is handed over, is.
+//! Promise: an object that another writer has created is neither taken over nor deleted, and the
+//! status of the reconciled object names it. Our own objects, and those handed over, are adopted.
 
 use std::sync::Arc;
 
 use aplomb::writer::{ApplyEffect, LiveObjects};
 use aplomb::{Action, Context, Controller, Engine, ErrorClass, ObjectKey, Predicate};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
@@ -17,7 +17,7 @@ use crate::bench::{Bench, MANAGER, config_map};
 use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 
-/// Makes a config map as a person does.
+/// Creates a config map as a user does.
 async fn foreign_config_map(lab: &Lab, name: &str) -> Api<ConfigMap> {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let parameters = PostParams {
@@ -30,7 +30,7 @@ async fn foreign_config_map(lab: &Lab, name: &str) -> Api<ConfigMap> {
     maps
 }
 
-/// A bench whose cache shows what is made from now on, or does not for a minute.
+/// A bench whose cache shows new objects at once, or only after a minute.
 async fn bench(lab: &Lab, seen: bool) -> Bench {
     match seen {
         true => Bench::start(lab).await,
@@ -40,14 +40,14 @@ async fn bench(lab: &Lab, seen: bool) -> Bench {
 
 async fn wait_for_cache(bench: &Bench, name: &str, seen: bool) {
     if seen {
-        wait_until(seconds(5), "it is seen", || async {
+        wait_until(seconds(5), "the cache shows it", || async {
             bench.map(name).is_some()
         })
         .await;
     }
 }
 
-/// A person's object is in the way of a child.
+/// A user's object has the name of a child.
 async fn name_conflict(lab: Lab, seen: bool) {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -57,7 +57,7 @@ async fn name_conflict(lab: Lab, seen: bool) {
     let pass = bench.pass(&bench.front());
     for known in [Some(&bench.maps as &dyn LiveObjects), None] {
         let error = pass.apply(&config_map("child", "ours"), known).await;
-        let error = error.expect_err("it is somebody's");
+        let error = error.expect_err("the object belongs to another writer");
         assert_eq!(error.class(), ErrorClass::Exists, "{error}");
         let text = error.to_string();
         for part in [
@@ -69,10 +69,14 @@ async fn name_conflict(lab: Lab, seen: bool) {
         }
     }
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
-    assert_eq!(maps.get("child").await.unwrap(), before, "it is as it was");
+    assert_eq!(
+        maps.get("child").await.unwrap(),
+        before,
+        "the object is unchanged"
+    );
 }
 
-/// A person's object of the name of a child that is in another namespace than its owner.
+/// A user's object has the name of a child in another namespace than its owner.
 async fn name_conflict_across_namespaces(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -84,7 +88,7 @@ async fn name_conflict_across_namespaces(lab: Lab) {
     let error = pass
         .apply(&child, None)
         .await
-        .expect_err("it is a person's");
+        .expect_err("the object belongs to a user");
     assert_eq!(error.class(), ErrorClass::Exists, "{error}");
     let text = error.to_string();
     assert!(text.contains("delete it or use another name"), "{text}");
@@ -109,8 +113,8 @@ fn real_foreign_object_is_not_adopted() {
     on_real(|lab| name_conflict(lab, false));
 }
 
-/// A child that the cache does not show, as one that lost the label a watch selects by: it is ours all
-/// the same. And how many requests a new child costs.
+/// A child that the cache does not show, for instance because it lost the label that a watch selects by, is
+/// still ours. Also counts the requests for a new child.
 async fn unseen(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(600))).await;
@@ -197,7 +201,7 @@ fn child_of_another_owner_is_not_adopted() {
     on_box(3, |lab| child_of_another_owner(lab, false));
 }
 
-/// What the caller has looked at is adopted; what it has not seen is not.
+/// An object that the caller has checked is adopted; one that it has not seen is not.
 async fn adopted(lab: Lab, seen: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -220,7 +224,7 @@ fn adopt_takes_a_cached_object() {
     );
 }
 
-/// An object that names the page among its owners was handed over.
+/// An object with the page among its owners was handed over.
 async fn handed_over(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -237,7 +241,7 @@ fn an_object_is_handed_over_by_an_owner_reference() {
     on_box(5, handed_over);
 }
 
-/// A page is deleted without its child and made again: the child is its own once more.
+/// A page is deleted without its child and recreated: it adopts the child again.
 async fn orphan_reclaimed(lab: Lab) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -259,7 +263,7 @@ async fn orphan_reclaimed(lab: Lab) {
         })
         .await;
         let uid = pages.get("front").await.unwrap().uid();
-        wait_until(seconds(20), "the child is taken back", || async {
+        wait_until(seconds(20), "the child is adopted again", || async {
             let child = maps.get("front").await.unwrap();
             child.owner_references().first().map(|it| it.uid.clone()) == uid
         })
@@ -282,7 +286,7 @@ fn real_orphaned_child_is_reclaimed() {
     on_real(orphan_reclaimed);
 }
 
-/// A person keeps a copy of a child, its owner included. Pruning leaves it.
+/// A user keeps a copy of a child, including its owner reference. Pruning keeps it.
 async fn copied(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -310,8 +314,8 @@ fn foreign_copy_is_not_pruned() {
     on_box(7, copied);
 }
 
-/// A person's object has the name of a child that is to be deleted. It is left, unless the caller means
-/// it; a child goes, and so does the page itself.
+/// A user's object has the name of a child that is to be deleted. It is kept, unless the caller intends
+/// to delete it; a child is deleted, and so is the page itself.
 async fn deleted_by_name(lab: Lab, seen: bool) {
     let pages = page(&lab).await;
     let bench = bench(&lab, seen).await;
@@ -324,7 +328,7 @@ async fn deleted_by_name(lab: Lab, seen: bool) {
         done.unwrap();
         assert!(bench.answers.writes().is_empty());
         let there = maps.get_opt("child").await.unwrap();
-        assert!(there.is_some(), "it is a person's");
+        assert!(there.is_some(), "the object belongs to a user");
     }
     pass.delete_unowned::<ConfigMap>(&key("child"), None)
         .await
@@ -347,14 +351,14 @@ fn foreign_object_with_the_name_of_a_deleted_child_is_kept() {
     on_box(10, |lab| deleted_by_name(lab, false));
 }
 
-/// The README's operator meets a config map of the page's name. What it says, and what it costs.
+/// The README's operator meets a config map with the page's name: its status, and the number of its writes.
 async fn name_conflict_reported(lab: Lab) {
     let maps = foreign_config_map(&lab, "front").await;
     let pages = page(&lab).await;
     let answers = Answers::default();
     let client = answers.for_client(&lab.client("operator").0);
     let scenario = async {
-        wait_until(seconds(10), "the page says so", || async {
+        wait_until(seconds(10), "the status of the page shows it", || async {
             stalled(&pages).await.is_some()
         })
         .await;
@@ -388,7 +392,7 @@ async fn name_conflict_reported(lab: Lab) {
     }
 }
 
-/// What `Stalled` says for a name that is taken.
+/// The message of `Stalled` for a name that is taken.
 async fn stalled(pages: &Api<Page>) -> Option<String> {
     let status = pages.get("front").await.unwrap().status?;
     let mut conditions = status.conditions.into_iter();
@@ -401,7 +405,7 @@ fn taken_name_is_reported_once_and_not_retried_hot() {
     on_box(8, name_conflict_reported);
 }
 
-/// The same where the cache never shows the object: each try costs a write that is refused and a read.
+/// The same if the cache never shows the object: each attempt costs a rejected write and a read.
 #[test]
 fn uncached_taken_name_is_not_retried_hot() {
     let tries = on_box(9, |lab| async move {
@@ -417,8 +421,8 @@ fn uncached_taken_name_is_not_retried_hot() {
             labels: Some("app=other".to_owned()),
             ..aplomb::Scope::default()
         };
-        let controller = Controller::new("page", blind)
-            .owns_in::<ConfigMap>(selected, Predicate::always());
+        let controller =
+            Controller::new("page", blind).owns_in::<ConfigMap>(selected, Predicate::always());
         let engine = Engine::new("pages", client).controller(controller);
         tokio::select! { biased;
             () = sleep(seconds(600)) => {}

@@ -1,13 +1,13 @@
-//! Promise: a foreign change is never missed, also when it hides behind a write of our own.
+//! Promise: a foreign change is never missed, even if it is hidden behind a write of our own.
 //!
-//! An adversary edits, takes back and deletes what a controller writes, at random, while watches
-//! break and requests fail. There is no resync: what was missed once would stay wrong for ever.
+//! An adversary edits, reverts and deletes the controller's writes, at random, while watches
+//! break and requests fail. Without a resync, a missed change would never be corrected.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Action, Context, Controller, Engine, ObjectKey, Predicate, Result};
-use aplomb_apiserver::faults::{Fault, Faults, Match, Rule, Sampler, WatchFault};
+use aplomb_simulation::faults::{Fault, Faults, Match, Rule, Sampler, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams};
@@ -17,7 +17,7 @@ use tokio::time::sleep;
 use crate::lab::{Lab, on_box, page, seconds};
 use crate::page::Page;
 
-/// Writes the title to the child, and reports what somebody else wrote there.
+/// Writes the title to the child, and copies the note of another writer to the status.
 async fn reconcile(page: Arc<Page>, context: Context<Page>) -> Result<Action> {
     let namespace = page.namespace();
     let key = ObjectKey::new(namespace.as_deref(), &page.name_any());
@@ -46,7 +46,7 @@ fn number(text: Option<&str>) -> usize {
 
 async fn patch(maps: &Api<ConfigMap>, data: Value) {
     let patch = Patch::Merge(json!({ "data": data }));
-    // The child may be gone, by the adversary's own hand.
+    // The adversary may have deleted the child itself.
     drop(maps.patch("front", &PatchParams::default(), &patch).await);
 }
 
@@ -69,12 +69,12 @@ async fn write_foreign_changes(pages: &Api<Page>, maps: &Api<ConfigMap>, rng: &m
     }
 }
 
-/// What happens to the operator's requests meanwhile.
+/// The faults of the operator's requests in the meantime.
 #[derive(Clone, Copy)]
 enum FaultMode {
     /// All kinds of faults.
     BadDay,
-    /// The children are seen in lists only, each of which hides all steps but the last.
+    /// The children are seen in lists only. Each list hides all steps but the last.
     Relists,
 }
 
@@ -111,7 +111,7 @@ async fn run_adversary(lab: Lab, seed: u64, weather: FaultMode) {
     let engine = Engine::new("pages.example.com", client).controller(controller);
     let scenario = async {
         let mut rng = fastrand::Rng::with_seed(seed);
-        // Looked at often, since the next change that is seen makes up for one that was missed.
+        // Checked often, because the next change that is seen makes up for one that was missed.
         for round in 0..12 {
             weather.begin(&faults, seed + round);
             write_foreign_changes(&pages, &maps, &mut rng).await;
@@ -145,6 +145,8 @@ fn no_foreign_change_is_missed_on_bad_days() {
 #[test]
 fn no_foreign_change_is_missed_behind_an_own_write_in_a_list() {
     for seed in 100..130 {
-        on_box(seed, move |lab| run_adversary(lab, seed, FaultMode::Relists));
+        on_box(seed, move |lab| {
+            run_adversary(lab, seed, FaultMode::Relists)
+        });
     }
 }

@@ -1,4 +1,4 @@
-//! A writer with its caches and no engine: passes one at a time, as a test wants them.
+//! A writer with its caches and without an engine, for tests that run one pass at a time.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::watch::Scope;
 use aplomb::writer::{InFlightWrite, LiveObjects, Pass, PassOwner, Writer};
 use aplomb::{Cache, InformerSet, ObjectKey};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use http::Request;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
@@ -47,7 +47,7 @@ impl Bench {
         Self::start_on(lab, None).await
     }
 
-    /// With watches that meet `fault` once they have listed.
+    /// With watches that have this fault after they have listed.
     pub async fn start_with(lab: &Lab, fault: WatchFault) -> Self {
         Self::start_on(lab, Some(fault)).await
     }
@@ -81,7 +81,9 @@ impl Bench {
                 .push((event.key(), event.is_written_by(MANAGER)))
         });
         let tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + seconds(20)).await.unwrap();
+        hub.wait_until_synced(Instant::now() + seconds(20))
+            .await
+            .unwrap();
         let writer = writer(&client, &Fence::always_open(), &telemetry);
         Self {
             pages: pages.cache(),
@@ -98,17 +100,17 @@ impl Bench {
         }
     }
 
-    /// The page as it is known.
+    /// The newest known state of the page.
     pub fn front(&self) -> Arc<Page> {
-        self.pages.get(&self.key).expect("the page is there")
+        self.pages.get(&self.key).expect("the page exists")
     }
 
-    /// A config map as it is known.
+    /// The newest known state of a config map.
     pub fn map(&self, name: &str) -> Option<Arc<ConfigMap>> {
         self.maps.get(&ObjectKey::new(Some("default"), name))
     }
 
-    /// For each event of the config map `name`, whether it was told as our own write.
+    /// For each event of the config map `name`, whether it was recognized as our own write.
     pub fn event_origins(&self, name: &str) -> Vec<bool> {
         let told = self.events.lock().unwrap();
         let of_map = told.iter().filter(|(key, _)| *key.name == *name);
@@ -123,19 +125,19 @@ impl Bench {
         begin(&self.writer, page, known)
     }
 
-    /// A pass that leaves nothing out.
+    /// A pass that skips no writes.
     pub fn eager_pass(&self, page: &Page) -> Pass {
         let writer = self.writer.without_suppression();
         begin(&writer, page, Arc::new(self.pages.clone()))
     }
 
-    /// A pass under a lease, each of whose writes is held up for five seconds.
+    /// A pass under a lease whose writes are each delayed for five seconds.
     pub fn fenced_pass(&self, page: &Page, fence: &Fence, held_up: HoldPoint) -> Pass {
         let writer = writer(&held_up.client(&self.client), fence, &self.telemetry);
         begin(&writer, page, Arc::new(self.pages.clone()))
     }
 
-    /// A child that names the page as an owner, but that the page does not control.
+    /// A child that has the page as an owner, but not as its controller.
     pub async fn make_foreign(&self, lab: &Lab, name: &str) {
         let front = self.front();
         let mut owner = front.owner_ref(&()).expect("it has a name");
@@ -176,12 +178,12 @@ fn begin(writer: &Writer, page: &Page, known: Arc<dyn LiveObjects>) -> Pass {
     writer.pass(owner, journal)
 }
 
-/// Where a write is held up.
+/// Where a write is delayed.
 #[derive(Clone, Copy)]
 pub enum HoldPoint {
     /// Before it reaches the server.
     BeforeRequest,
-    /// Its answer.
+    /// On the way back, with its response.
     BeforeResponse,
 }
 
@@ -205,7 +207,7 @@ impl HoldPoint {
     }
 }
 
-/// A cache that is told nothing of our own writes.
+/// A cache that does not learn about our own writes.
 pub struct CacheWithoutWrites<C>(pub C);
 
 struct IgnoredWrite;

@@ -1,13 +1,13 @@
-//! After a refusal with a reset time: no call to that target before it from any object, then at
-//! most the budget's rate, with the reserve lane served first.
+//! After a refusal with a reset time, no object calls that target before it; afterwards the rate is at
+//! most that of the budget, with the reserve lane served first.
 
 use std::time::Duration;
 
-use aplomb::ratelimit::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
 use aplomb::call_context::CallContext;
+use aplomb::ratelimit::{KUBERNETES, LimitConfig, LimitLane, LimitLaneConfig, api};
 use aplomb::{Error, ErrorClass};
-use aplomb_apiserver::faults::{Fault, Match, Rule};
-use aplomb_apiserver::world::{Run, World};
+use aplomb_simulation::faults::{Fault, Match, Rule};
+use aplomb_simulation::{Run, World};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -51,7 +51,7 @@ fn config() -> LimitConfig {
     }
 }
 
-/// Writes until it is written, and does not wait when told to: an event wakes it every second.
+/// Retries until it is written, without waiting as requested: an event wakes it every second.
 async fn object(client: Client, name: String, lane: LimitLane) {
     let maps: Api<ConfigMap> = Api::default_namespaced(client);
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
@@ -70,7 +70,7 @@ async fn object(client: Client, name: String, lane: LimitLane) {
     }
 }
 
-/// A thousand objects that want to write while the server refuses every write until [`RESET`].
+/// A thousand objects that write while the server rejects every write until [`RESET`].
 fn throttled(fault: Fault, through: Through) -> Run<u64> {
     let world = World::new(6).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {
@@ -125,13 +125,17 @@ fn refusal_delays_a_thousand_objects_and_admits_them_at_the_rate() {
     for fault in refusals() {
         let run = throttled(fault.clone(), Through::Gate);
         let sent = requests(&run.trace, "operator");
-        assert_eq!(early_requests(&sent), 0, "{fault}: no call before the reset");
+        assert_eq!(
+            early_requests(&sent),
+            0,
+            "{fault}: no call before the reset"
+        );
         let after: Vec<_> = sent.iter().filter(|(at, _)| *at >= RESET).collect();
-        assert_eq!(after.len(), OBJECTS + URGENT, "none is refused again");
+        assert_eq!(after.len(), OBJECTS + URGENT, "no call is rejected again");
         assert_eq!(
             run.value as usize,
             sent.len() - after.len(),
-            "each refusal is counted"
+            "each rejected call is counted"
         );
         for (number, (at, _)) in (1..).zip(&after) {
             let most = RATE * (*at - RESET).as_secs_f64();

@@ -1,12 +1,12 @@
-//! Promise: a child no longer wanted goes, one that is gone is not brought back, one of somebody else
-//! is left alone, and what is done without the lease is not done unawares.
+//! Promise: an unwanted child is deleted, a deleted one is not recreated, one of another writer
+//! is left alone, and writes without the lease are reported.
 
 use aplomb::conditions::PassOutcome;
 use aplomb::fence::Fence;
 use aplomb::telemetry::WriteResult;
 use aplomb::writer::LiveObjects;
 use aplomb::{Action, ErrorClass, ObjectKey};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams};
@@ -18,7 +18,7 @@ use crate::lab::{Lab, on_box, on_real, page, seconds, wait_until};
 
 const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
 
-/// Which children are left when one is no longer wanted.
+/// The remaining children after one is not wanted any more.
 async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -31,7 +31,7 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
             .unwrap();
     }
     bench.make_foreign(&lab, "theirs").await;
-    wait_until(seconds(5), "their child is seen", || async {
+    wait_until(seconds(5), "the cache shows their child", || async {
         bench.map("theirs").is_some()
     })
     .await;
@@ -42,7 +42,10 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
         .unwrap();
     if prunes {
         assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 1);
-        assert!(bench.map("dropped").is_none(), "the next read must know");
+        assert!(
+            bench.map("dropped").is_none(),
+            "the next read must show the deletion"
+        );
         assert_eq!(second.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
     }
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -53,7 +56,10 @@ async fn remaining_children(lab: Lab, prunes: bool) -> Vec<String> {
 
 #[test]
 fn undesired_child_is_deleted() {
-    assert_eq!(on_box(4, |lab| remaining_children(lab, true)), ["kept", "theirs"]);
+    assert_eq!(
+        on_box(4, |lab| remaining_children(lab, true)),
+        ["kept", "theirs"]
+    );
     assert_eq!(
         on_box(4, |lab| remaining_children(lab, false)),
         ["dropped", "kept", "theirs"]
@@ -63,10 +69,13 @@ fn undesired_child_is_deleted() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_undesired_child_is_deleted() {
-    assert_eq!(on_real(|lab| remaining_children(lab, true)), ["kept", "theirs"]);
+    assert_eq!(
+        on_real(|lab| remaining_children(lab, true)),
+        ["kept", "theirs"]
+    );
 }
 
-/// One pass puts the finalizer on and does all the rest; one takes it off.
+/// One pass adds the finalizer and does all the rest; one removes it.
 async fn finalized(lab: Lab) {
     const NAME: &str = "example.com/cleanup";
     let pages = page(&lab).await;
@@ -94,14 +103,14 @@ async fn finalized(lab: Lab) {
     pass.remove_finalizer(NAME).await.unwrap();
     assert!(
         bench.pages.get(&bench.key).is_none(),
-        "the next read must know"
+        "the next read must show the deletion"
     );
     pass.flush(SETTLED).await.unwrap();
     assert!(pages.get_opt("front").await.unwrap().is_none());
     assert_eq!(
         bench.answers.writes().len(),
         4,
-        "nothing is said of what is gone"
+        "no status is written for a deleted object"
     );
 }
 
@@ -116,7 +125,7 @@ fn real_a_finalizer_needs_no_second_pass() {
     on_real(finalized);
 }
 
-/// Somebody else sets a finalizer, or only writes elsewhere, while the cache is behind.
+/// Another writer adds a finalizer, or only writes elsewhere, while the cache lags.
 async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
@@ -127,7 +136,7 @@ async fn contested_finalizer(lab: Lab, theirs: Value) -> Option<ErrorClass> {
         .unwrap();
     let pass = bench.pass(&bench.front());
     let error = pass.add_finalizer("example.com/cleanup").await.err()?;
-    let (object, version) = error.object().expect("a conflict says on what");
+    let (object, version) = error.object().expect("a conflict names its object");
     assert_eq!((&*object.kind, version.is_some()), ("Page", true));
     Some(error.class())
 }
@@ -154,7 +163,7 @@ fn real_concurrent_finalizer_is_a_conflict() {
     );
 }
 
-/// A child is deleted while the cache still shows it. Whether it is back after the next write.
+/// A child is deleted while the cache still shows it. Returns whether it exists after the next write.
 async fn recreates_deleted_child(lab: Lab, with_uid: bool) -> bool {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
@@ -199,12 +208,12 @@ fn real_deleted_child_is_not_recreated_from_a_stale_cache() {
     assert!(!on_real(|lab| recreates_deleted_child(lab, true)));
 }
 
-/// A child that another object controls is left alone, and the error says whose it is.
+/// A child that another object controls is left alone, and the error names that object.
 async fn foreign_child(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
-    bench.make_controlled(&lab, "child", "rival").await;
-    wait_until(seconds(5), "their child is seen", || async {
+    bench.make_controlled(&lab, "child", "other").await;
+    wait_until(seconds(5), "the cache shows their child", || async {
         bench.map("child").is_some()
     })
     .await;
@@ -214,7 +223,7 @@ async fn foreign_child(lab: Lab) {
         let error = pass.apply(&wanted, known).await.unwrap_err();
         assert_eq!(error.class(), ErrorClass::Exists);
         assert!(
-            error.to_string().contains("controlled by ConfigMap rival"),
+            error.to_string().contains("controlled by ConfigMap other"),
             "{error}"
         );
     }
@@ -226,11 +235,11 @@ async fn foreign_child(lab: Lab) {
     assert_eq!(pass.prune::<ConfigMap>(&bench.maps).await.unwrap(), 0);
 }
 
-/// The same where the cache does not show it yet: the server refuses a second controller.
+/// The same while the cache does not show it yet: the server rejects a second controller.
 async fn unseen_foreign_child(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
-    bench.make_controlled(&lab, "child", "rival").await;
+    bench.make_controlled(&lab, "child", "other").await;
     let pass = bench.pass(&bench.front());
     let wanted = config_map("child", "mine");
     let error = pass.apply(&wanted, Some(&bench.maps)).await.unwrap_err();
@@ -250,7 +259,7 @@ fn real_foreign_child_is_not_changed() {
     on_real(unseen_foreign_child);
 }
 
-/// A rival writes the child between our read and our write.
+/// Another writer changes the child between our read and our write.
 async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;
@@ -270,7 +279,7 @@ async fn write_against_other_writer(lab: Lab, locked: bool) -> Option<ErrorClass
         false => pass.apply(&wanted, known).await,
     };
     let error = applied.err()?;
-    let (object, version) = error.object().expect("a conflict says on what");
+    let (object, version) = error.object().expect("a conflict names its object");
     assert_eq!((&*object.key.name, version.is_some()), ("child", true));
     let counted = bench
         .telemetry
@@ -286,28 +295,38 @@ fn locked_write_detects_another_writer_and_unlocked_write_merges() {
         on_box(9, |lab| write_against_other_writer(lab, true)),
         Some(ErrorClass::Conflict)
     );
-    assert_eq!(on_box(9, |lab| write_against_other_writer(lab, false)), None);
+    assert_eq!(
+        on_box(9, |lab| write_against_other_writer(lab, false)),
+        None
+    );
 }
 
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_locked_write_detects_another_writer_and_unlocked_write_merges() {
-    assert_eq!(on_real(|lab| write_against_other_writer(lab, true)), Some(ErrorClass::Conflict));
+    assert_eq!(
+        on_real(|lab| write_against_other_writer(lab, true)),
+        Some(ErrorClass::Conflict)
+    );
 }
 
-/// The lease ends two seconds into a write that is held up for five, on its way there or back. How
-/// many stale effects are counted, and whether the write has landed.
+/// The lease ends two seconds into a write that is delayed by five, on its way there or back. Returns how
+/// many stale effects are counted, and whether the write was stored.
 async fn stale_write(lab: Lab, leased: bool, held_up: HoldPoint) -> (u64, bool) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
-    let fence = if leased { Fence::closed() } else { Fence::always_open() };
+    let fence = if leased {
+        Fence::closed()
+    } else {
+        Fence::always_open()
+    };
     if leased {
         fence.extend_until(Instant::now() + seconds(2));
     }
     let pass = bench.fenced_pass(&bench.front(), &fence, held_up);
     let child = config_map("child", "x");
     let applied = pass.apply(&child, Some(&bench.maps)).await;
-    assert_eq!(applied.is_err(), leased, "a stale pass must not go on");
+    assert_eq!(applied.is_err(), leased, "a stale pass must not continue");
     if leased {
         let sent = bench.answers.writes().len();
         let other = config_map("other", "x");
@@ -330,12 +349,12 @@ fn a_write_that_outlives_the_lease_is_counted() {
     assert_eq!(
         run(true, HoldPoint::BeforeRequest),
         (1, false),
-        "what waits for its turn is not sent"
+        "a write that still waits is not sent"
     );
     assert_eq!(run(false, HoldPoint::BeforeResponse), (0, true));
 }
 
-/// A few fields of an object that is somebody else's: nothing of it becomes ours but those.
+/// A few fields of an object of another writer: only those fields become ours.
 async fn apply_unowned(lab: Lab) {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -345,9 +364,9 @@ async fn apply_unowned(lab: Lab) {
     assert_eq!(
         error.class(),
         ErrorClass::Missing,
-        "a part is not made a whole"
+        "a missing object is not created from a part of it"
     );
-    bench.make_controlled(&lab, "theirs", "rival").await;
+    bench.make_controlled(&lab, "theirs", "other").await;
     mark.data = None;
     pass.apply_unowned(&mark, None).await.unwrap();
     pass.apply_unowned(&mark, None).await.unwrap();
@@ -368,7 +387,7 @@ fn unowned_apply_owns_only_its_fields() {
     on_box(13, apply_unowned);
 }
 
-/// The cache moves on between the read and the locked write that rests on it.
+/// The cache moves on between the read and the locked write that is based on it.
 async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass> {
     page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -381,7 +400,7 @@ async fn write_after_newer_version(lab: Lab, carries: bool) -> Option<ErrorClass
         .patch("child", &PatchParams::default(), &patch)
         .await
         .unwrap();
-    wait_until(seconds(5), "the rival's write is seen", || async {
+    wait_until(seconds(5), "the other writer's change is seen", || async {
         bench.map("child").unwrap().resource_version() == theirs.resource_version()
     })
     .await;
@@ -400,11 +419,11 @@ fn a_lock_is_on_the_version_that_was_read() {
     assert_eq!(
         run(false),
         None,
-        "without a version it is what the cache shows"
+        "without a version, the cached version counts"
     );
 }
 
-/// The owner's own labels: set once, noticed when a rival was first, taken away when not named.
+/// The owner's own labels: set once, a conflict with another writer, removed when not named.
 async fn marked(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Held(seconds(60))).await;

@@ -1,5 +1,5 @@
-//! Promise: what only the first may make is made once, the status of a child is said once, and a
-//! controller that is silent writes no status.
+//! Promise: a claim is created once, the status of a child is written once, and a
+//! silent controller writes no status.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ fn named(name: &str) -> ObjectMeta {
     }
 }
 
-/// What came of one controller's passes: how often it was first, and how often somebody was.
+/// The results of one controller's passes: how often it was first, and how often it was not.
 async fn contend_for_claim(lab: Lab, others: bool) -> (usize, usize, Option<String>) {
     page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -77,7 +77,7 @@ fn first_writer_keeps_the_claim() {
     assert!(second > 1);
 }
 
-/// Makes a Service and says in its status where it is reached.
+/// Creates a Service and writes its address to its status.
 async fn report_child_status(_: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let service: Service = serde_json::from_value(json!({
         "metadata": {"name": "front"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]},

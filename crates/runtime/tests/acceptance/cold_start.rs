@@ -1,5 +1,5 @@
-//! Promise: after a restart, objects that are as they should be are looked at a few at a time, and one
-//! that its user edits meanwhile is handled within a second.
+//! Promise: after a restart, converged objects are reconciled a few at a time, and one
+//! that its user edits in the meantime is handled within a second.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,19 +11,19 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Answers, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until};
+use crate::lab::{Answers, Lab, REAL_TIME_SLACK, on_box, on_real_alone, page, seconds, wait_until};
 use crate::page::{Page, PageSpec};
 
 const OBJECTS: usize = 10_000;
-/// What one look costs, so that the herd would keep all workers busy for a minute.
+/// The cost of one reconcile, high enough that all objects would keep all workers busy for a minute.
 const WORK: Duration = Duration::from_millis(50);
 
 /// When each run began.
 type Runs = Arc<Mutex<Vec<Instant>>>;
 
-/// What happened between the start and the moment the edit was handled.
+/// The events between the start and the handling of the edit.
 struct Start {
-    /// From the edit to the status that says so.
+    /// From the edit to the status that shows it.
     handled: Duration,
     /// When runs began, since the first of them.
     runs: Vec<Duration>,
@@ -45,7 +45,7 @@ fn name(number: usize) -> String {
     format!("page-{number:05}")
 }
 
-/// All objects as a first life of the operator leaves them.
+/// All objects as the first run of the operator leaves them.
 async fn converged(lab: &Lab) -> Api<Page> {
     let pages = page(lab).await;
     let create = |number| {
@@ -55,13 +55,21 @@ async fn converged(lab: &Lab) -> Api<Page> {
         let pages = pages.clone();
         async move { pages.create(&PostParams::default(), &new).await.unwrap() }
     };
-    // One is there already.
+    // One exists already.
     let created = stream::iter(1..OBJECTS).map(create).buffer_unordered(32);
     assert_eq!(created.count().await, OBJECTS - 1);
     let answers = Answers::default();
-    let first = Engine::new("pages.example.com", answers.for_client(&lab.client("first").0))
-        .configure(|settings| (settings.api_limit_config.rate, settings.api_limit_config.burst) = (1e6, 1_000_000))
-        .controller(controller(Duration::ZERO, &Runs::default()).workers(32));
+    let first = Engine::new(
+        "pages.example.com",
+        answers.for_client(&lab.client("first").0),
+    )
+    .configure(|settings| {
+        (
+            settings.api_limit_config.rate,
+            settings.api_limit_config.burst,
+        ) = (1e6, 1_000_000)
+    })
+    .controller(controller(Duration::ZERO, &Runs::default()).workers(32));
     let all_written = async {
         while answers.writes().len() < OBJECTS {
             sleep(seconds(1)).await;
@@ -71,11 +79,14 @@ async fn converged(lab: &Lab) -> Api<Page> {
     pages
 }
 
-/// A restart, and an edit of the object whose turn would come last.
+/// A restart, and an edit of the object that would be reconciled last.
 async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueConfig) -> Start {
     let (runs, answers) = (Runs::default(), Answers::default());
-    let second = Engine::new("pages.example.com", answers.for_client(&lab.client("second").0))
-        .controller(controller(WORK, &runs).configure(|options| options.queue = queue));
+    let second = Engine::new(
+        "pages.example.com",
+        answers.for_client(&lab.client("second").0),
+    )
+    .controller(controller(WORK, &runs).configure(|options| options.queue = queue));
     let edited = async {
         wait_until(seconds(60), "the first run", || async {
             !runs.lock().unwrap().is_empty()
@@ -104,7 +115,7 @@ async fn restart(lab: &Lab, pages: &Api<Page>, text: &str, queue: queue::QueueCo
     }
 }
 
-/// Edits last, as in a queue that does not tell them from the rest.
+/// Edits have no priority, as in a queue without lanes.
 fn without_lanes() -> queue::QueueConfig {
     let mut config = queue::QueueConfig::strict();
     config.resync = LaneConfig {
@@ -114,7 +125,7 @@ fn without_lanes() -> queue::QueueConfig {
     config
 }
 
-/// Real time is given `slack` times as much.
+/// Real time gets `slack` times the limits.
 fn assert_bounds(start: &Start, slack: u32) {
     println!(
         "an edit among {OBJECTS} objects after a restart: handled in {:?}, {} runs, {} writes",
@@ -123,7 +134,7 @@ fn assert_bounds(start: &Start, slack: u32) {
         start.writes
     );
     assert!(start.handled < slack * seconds(1), "{:?}", start.handled);
-    assert_eq!(start.writes, 1, "only the edited object needed one");
+    assert_eq!(start.writes, 1, "only the edited object needs a write");
     let pace = queue::QueueConfig::default().resync.pace.unwrap();
     for (before, run) in start.runs.iter().enumerate() {
         let allowed = u64::from(pace.burst) + (run.as_secs() + 1) * u64::from(pace.per_second);
@@ -136,7 +147,7 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
     let (with, without) = on_box(3, |lab| async move {
         let pages = converged(&lab).await;
         let with = restart(&lab, &pages, "mended", queue::QueueConfig::default()).await;
-        let without = restart(&lab, &pages, "mended again", without_lanes()).await;
+        let without = restart(&lab, &pages, "fixed again", without_lanes()).await;
         (with, without)
     });
     assert_bounds(&with, 1);
@@ -147,7 +158,7 @@ fn an_edit_during_a_cold_start_is_handled_within_a_second() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_an_edit_during_a_cold_start_is_handled_at_once() {
-    let start = on_real(|lab| async move {
+    let start = on_real_alone(|lab| async move {
         let pages = converged(&lab).await;
         restart(&lab, &pages, "mended", queue::QueueConfig::default()).await
     });

@@ -1,6 +1,6 @@
-//! Promise: a conflict never becomes silence. After a burst of any length the next write lands within a
-//! second of the last conflict; against a rival that keeps writing there are few conflicts and the end
-//! is prompt all the same.
+//! Promise: a conflict never delays a key for long. After a burst of any length the next write succeeds within a
+//! second of the last conflict; against another writer that keeps writing there are few conflicts and the end
+//! is still prompt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,19 @@ use std::time::Duration;
 use aplomb::backoff::{BackoffPolicies, BackoffPolicy, Jitter};
 use aplomb::engine::ConflictPolicy;
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass, Predicate, Telemetry};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Answers, Burst, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until};
+use crate::lab::{
+    Answers, Burst, Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, wait_until,
+};
 use crate::page::{self, Page};
 use crate::peers;
 
-/// Where the conflicts are met.
+/// Where the conflicts occur.
 #[derive(Clone, Copy, Debug)]
 enum ConflictTarget {
     Child,
@@ -45,8 +47,8 @@ impl ConflictTarget {
 /// How often something touches the page.
 const TOUCH_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Touches the page, as other controllers do, for as long as the burst lasts. Then nothing is left that
-/// would wake anybody.
+/// Touches the page, as other controllers do, for the duration of the burst. Afterwards no event
+/// wakes the key.
 pub async fn events(pages: Api<Page>, answers: &Answers, burst: u64) {
     for number in 0.. {
         if answers.conflicts() as u64 >= burst {
@@ -81,7 +83,7 @@ async fn burst(
     let operator = Engine::new("pages.example.com", answers.for_client(&client))
         .configure(|settings| settings.telemetry = telemetry.clone())
         .controller(controller);
-    // For the longest wait that a failure backoff has, each time.
+    // Long enough for the longest wait of a failure backoff, each time.
     let limit = seconds(60 * length + 60);
     let landed = wait_until(limit, "a write lands after the burst", || async {
         answers.has_written(place.path())
@@ -98,7 +100,7 @@ async fn burst(
     }
 }
 
-/// The conflicts that the operator has counted, by who won.
+/// The conflicts that the operator has counted, by winner.
 fn lost_conflicts(telemetry: &Telemetry) -> BTreeMap<String, u64> {
     let text = telemetry.text();
     let lines = text
@@ -149,11 +151,13 @@ fn with_a_longer_limit_a_burst_becomes_silence() {
         ..ConflictPolicy::default()
     };
     let patient = page::controller().configure(|options| options.conflict = silence);
-    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, patient));
+    let theirs = on_box(1, move |lab| {
+        burst(lab, 16, ConflictTarget::Child, None, patient)
+    });
     assert!(theirs.silence > seconds(5), "{theirs:?}");
 }
 
-/// Takes a conflict for a failure of the server, as a controller does that knows one kind of error.
+/// Treats a conflict as a failure of the server, like a controller with only one kind of error.
 async fn careless(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     let child = ConfigMap {
         metadata: ObjectMeta {
@@ -181,7 +185,9 @@ fn fed_into_a_failure_backoff_a_burst_becomes_silence() {
     let careless = Controller::new("page", careless)
         .owns::<ConfigMap>(Predicate::always())
         .configure(|options| options.backoff = Arc::new(curves));
-    let theirs = on_box(1, move |lab| burst(lab, 16, ConflictTarget::Child, None, careless));
+    let theirs = on_box(1, move |lab| {
+        burst(lab, 16, ConflictTarget::Child, None, careless)
+    });
     println!("16 conflicts as failures: {:.3?}", theirs.silence);
     assert_eq!(theirs.conflicts, 16);
     assert!(theirs.silence > seconds(5), "{theirs:?}");
@@ -207,7 +213,8 @@ fn a_watch_that_lags_delays_the_write_by_no_more_than_its_lag() {
 #[ignore = "needs the real control plane"]
 fn real_a_burst_ends_soon() {
     for length in [1, 8, 18] {
-        let ours = on_real(move |lab| burst(lab, length, ConflictTarget::Child, None, page::controller()));
+        let ours =
+            on_real(move |lab| burst(lab, length, ConflictTarget::Child, None, page::controller()));
         println!(
             "{length} conflicts on a real server: {:.3?} until the write",
             ours.silence
@@ -216,18 +223,18 @@ fn real_a_burst_ends_soon() {
     }
 }
 
-/// What a rival cost.
+/// The cost of another writer.
 #[derive(Debug)]
 struct Duel {
     conflicts: usize,
-    /// Who won them, as the operator has counted it.
+    /// The winners, as the operator has counted them.
     winners: BTreeMap<String, u64>,
-    /// From the rival's last write to ours.
+    /// From the other writer's last write to ours.
     converged: Duration,
 }
 
-/// A rival writes the page's annotation 20 times a second for 10 s; a pass takes 60 ms and writes what
-/// it computed from the version it read.
+/// Another writer changes the page's annotation 20 times a second for 10 s; a pass takes 60 ms and writes a
+/// value computed from the version it read.
 async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
     let pages = page(&lab).await;
     let (client, _) = lab.client("operator");
@@ -248,7 +255,7 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
             let patch = pages
                 .patch("front", &PatchParams::default(), &Patch::Merge(note))
                 .await;
-            patch.expect("the rival meets no faults");
+            patch.expect("the other writer meets no faults");
             last = (number.to_string(), Instant::now());
             sleep(Duration::from_millis(50)).await;
         }
@@ -275,7 +282,7 @@ async fn duel(lab: Lab, patience: ConflictPolicy) -> Duel {
 
 async fn until_echoed(pages: &Api<Page>, wanted: &str) {
     wait_until(seconds(20), "the last note is echoed", || async {
-        let page = pages.get("front").await.expect("it is there");
+        let page = pages.get("front").await.expect("the page exists");
         page.metadata
             .labels
             .is_some_and(|labels| labels.get("echo").map(String::as_str) == Some(wanted))
@@ -283,7 +290,7 @@ async fn until_echoed(pages: &Api<Page>, wanted: &str) {
     .await;
 }
 
-/// Copies the note into a label of the same object, under the version it read.
+/// Copies the note into a label of the same object, on top of the version it read.
 async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     let notes = page.metadata.annotations.clone().unwrap_or_default();
     let note = notes.get("example.com/note").cloned().unwrap_or_default();
@@ -300,9 +307,9 @@ async fn echo(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
 fn other_writer_costs_few_conflicts_and_no_time() {
     let ours = on_box(1, |lab| duel(lab, ConflictPolicy::default()));
     let winners = BTreeMap::from([("user".to_owned(), ours.conflicts as u64)]);
-    assert_eq!(ours.winners, winners, "each is counted, with who won");
+    assert_eq!(ours.winners, winners, "each is counted with its winner");
     println!(
-        "rival at 20/s for 10 s: {} conflicts, converged {:.3?} after its last write",
+        "other writer at 20/s for 10 s: {} conflicts, converged {:.3?} after its last write",
         ours.conflicts, ours.converged
     );
     assert!(ours.conflicts <= 15, "{ours:?}");
@@ -314,7 +321,7 @@ fn other_writer_costs_few_conflicts_and_no_time() {
     let theirs = on_box(1, move |lab| duel(lab, hammering));
     assert!(
         theirs.conflicts > 100,
-        "without the wait it hammers: {theirs:?}"
+        "without the wait it retries in a loop: {theirs:?}"
     );
 }
 
@@ -323,7 +330,7 @@ fn other_writer_costs_few_conflicts_and_no_time() {
 fn real_other_writer_costs_few_conflicts_and_no_time() {
     let ours = on_real(|lab| duel(lab, ConflictPolicy::default()));
     println!(
-        "rival on a real server: {} conflicts, converged {:.3?} after its last write",
+        "other writer on a real server: {} conflicts, converged {:.3?} after its last write",
         ours.conflicts, ours.converged
     );
     assert!(ours.conflicts <= 15, "{ours:?}");

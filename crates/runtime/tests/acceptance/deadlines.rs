@@ -1,12 +1,12 @@
-//! No API call outlives its deadline; a black-holed one costs its deadline and nothing else.
+//! No API call exceeds its deadline; a black-holed one costs only its deadline.
 
 use std::time::Duration;
 
-use aplomb::ratelimit::api;
 use aplomb::call_context::CallContext;
+use aplomb::ratelimit::api;
 use aplomb::{Error, ErrorClass};
-use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
+use aplomb_simulation::{Cluster, World};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -102,7 +102,7 @@ fn a_call_into_a_black_hole_costs_its_deadline() {
 
         let without = self::maps(&cluster.client("operator"));
         let waits = timeout(HOUR, without.get("a")).await;
-        assert!(waits.is_err(), "without the gate it waits for ever");
+        assert!(waits.is_err(), "without the gate the call never returns");
     });
 }
 
@@ -135,8 +135,8 @@ fn black_holes_that_leave_a_slot_delay_no_other_call() {
     });
 }
 
-/// 500 calls into a black hole for 100 slots: work waits until the first of them are given up, which is
-/// their deadline; what has slots of its own does not.
+/// 500 calls into a black hole for 100 slots: work waits until the first of them reach their
+/// deadline; lanes with their own slots do not wait.
 #[test]
 fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
     world().run(|cluster| async move {
@@ -155,11 +155,14 @@ fn black_holes_that_take_every_slot_hold_work_up_until_their_deadline() {
         };
         let (holes, work, lease) = tokio::join!(holes, work, lease);
         assert!(holes.iter().all(Result::is_err));
-        assert_eq!(lease, SECOND, "the lease has slots of its own");
-        assert_eq!(work, DEADLINE, "work has none, and has not failed");
+        assert_eq!(lease, SECOND, "the lease has its own slots");
+        assert_eq!(
+            work, DEADLINE,
+            "work has no slots of its own, and has not failed"
+        );
         assert_eq!((begin.elapsed(), gated.in_flight()), (DEADLINE, 0));
         maps.get("fine").await.unwrap();
-        assert_eq!(begin.elapsed(), DEADLINE, "nothing is left of them");
+        assert_eq!(begin.elapsed(), DEADLINE, "all calls have ended");
     });
 }
 
@@ -224,7 +227,7 @@ fn calls_are_not_retried_implicitly() {
     );
 }
 
-/// A server that answers at once with a body that comes for ever, a byte a second.
+/// A server that responds at once with an endless body, a byte a second.
 fn trickling() -> Client {
     let service = service_fn(|_: Request<kube::client::Body>| async {
         let bytes = stream::iter(0..).then(|_: u64| async {
@@ -261,7 +264,7 @@ fn a_watch_may_be_silent_for_longer_than_any_deadline() {
             .watch(&WatchParams::default(), "0")
             .await
             .unwrap();
-        assert_eq!(gated.in_flight(), 0, "it holds no slot");
+        assert_eq!(gated.in_flight(), 0, "the body holds no slot");
         let mut events = watch.boxed();
         let created = async {
             sleep(4 * DEADLINE).await;

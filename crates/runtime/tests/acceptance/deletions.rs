@@ -1,5 +1,5 @@
-//! Promise: a deletion is not fought. Children that go with their owner stay away, also while the
-//! owner's own watch does not show its deletion; what a person deletes comes back.
+//! Promise: deletions are respected. Children that are deleted with their owner are not recreated, even while the
+//! owner's own watch does not show its deletion; a child that a user deletes is recreated.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
     Api, DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, PropagationPolicy,
@@ -21,10 +21,10 @@ use crate::page::{self, Page, PageSpec};
 
 use PropagationPolicy::{Background, Foreground, Orphan};
 
-/// How late the watch of the pages may be.
+/// The maximum delay of the watch of the pages.
 const WATCH_DELAY_SECONDS: u64 = 10;
 
-/// An operator with its answers and the two kinds it is about.
+/// An operator with its responses and the two kinds it uses.
 struct Stage {
     pages: Api<Page>,
     maps: Api<ConfigMap>,
@@ -53,7 +53,7 @@ impl Stage {
         page::operator(self.client.clone())
     }
 
-    /// Makes pages and waits until each has its child and says so.
+    /// Creates pages and waits until each has its child and is ready.
     async fn fill(&self, count: usize) {
         for number in 0..count {
             let page = Page::new(&format!("p-{number}"), spec());
@@ -87,7 +87,7 @@ impl Stage {
         all.items.is_empty()
     }
 
-    /// The children that are there.
+    /// The existing children.
     async fn children(&self) -> Vec<ConfigMap> {
         let all = self.maps.list(&ListParams::default()).await.unwrap();
         let made = all
@@ -96,7 +96,7 @@ impl Stage {
         made.collect()
     }
 
-    /// How often the operator has made a child since so many answers.
+    /// How often the operator has created a child since this many responses.
     fn made_since(&self, answers: usize) -> usize {
         let all = self.answers.all();
         let made = |path: &str, code: u16| code == 201 && path.contains("/configmaps");
@@ -104,7 +104,7 @@ impl Stage {
         since.filter(|it| made(&it.path, it.code)).count()
     }
 
-    /// How often it has read a page since so many answers.
+    /// How often it has read a page since this many responses.
     fn reads_since(&self, answers: usize) -> usize {
         let all = self.answers.all();
         let since = all.iter().skip(answers);
@@ -127,7 +127,7 @@ fn is_ready(page: &Page) -> bool {
     conditions.any(|it| it.type_ == "Ready" && it.status == "True")
 }
 
-/// Runs `engine` beside `scenario`, to the end of the latter.
+/// Runs `engine` until `scenario` ends.
 async fn run_with_operator<T>(engine: Engine, scenario: impl Future<Output = T>) -> T {
     tokio::select! { biased;
         value = scenario => value,
@@ -135,7 +135,7 @@ async fn run_with_operator<T>(engine: Engine, scenario: impl Future<Output = T>)
     }
 }
 
-/// Deletes a hundred pages. How many children were made after that, and those left at the end.
+/// Deletes a hundred pages. Returns how many children were created after that, and the remaining ones.
 async fn deleted(
     lab: Lab,
     policy: PropagationPolicy,
@@ -147,7 +147,7 @@ async fn deleted(
         stage.fill(100).await;
         let before = stage.answers.all().len();
         stage.delete_all(&policy).await;
-        // Long enough for the late watch to show it, and for what is then made to be seen.
+        // Long enough for the delayed watch to show the deletion, and for created children to be seen.
         sleep(seconds(3 * WATCH_DELAY_SECONDS)).await;
         wait_until(seconds(60), "the pages are gone", || stage.is_empty()).await;
         (stage.made_since(before), stage.children().await)
@@ -189,7 +189,7 @@ fn real_deleted_children_are_not_recreated() {
     }
 }
 
-/// What asks nobody before it makes a child.
+/// Creates a child without the checks of the writer.
 async fn reconcile_without_check(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let name = page.name_any();
     let owner = kube::Resource::controller_owner_ref(&*page, &());
@@ -214,7 +214,7 @@ fn skipping_the_owner_check_recreates_deleted_children() {
     assert!(made > 100, "{made}");
 }
 
-/// A person deletes a child. How often it was made, and what was read for it.
+/// A user deletes a child. Returns how often it was created, and the reads for it.
 async fn restored(lab: Lab, late: bool) -> (usize, usize, usize) {
     let stage = Stage::new(&lab, late).await;
     let scenario = async {
@@ -223,7 +223,7 @@ async fn restored(lab: Lab, late: bool) -> (usize, usize, usize) {
         let before = stage.answers.all().len();
         let parameters = DeleteParams::default();
         stage.maps.delete("p-0", &parameters).await.unwrap();
-        wait_until(seconds(2), "the child is back", || async {
+        wait_until(seconds(2), "the child exists again", || async {
             stage.maps.get_opt("p-0").await.unwrap().is_some()
         })
         .await;
@@ -240,7 +240,7 @@ fn manually_deleted_child_is_recreated_with_one_read() {
     }
 }
 
-/// A page is deleted and made again at once. Whether the new one gets its child.
+/// A page is deleted and recreated at once: the new one gets its child.
 async fn replaced(lab: Lab, late: bool, policy: PropagationPolicy) {
     let stage = Stage::new(&lab, late).await;
     let scenario = async {
@@ -276,7 +276,7 @@ fn recreated_page_has_a_child_of_its_own() {
 
 const FINALIZER: &str = "example.com/cleanup";
 
-/// What has a finalizer and, when it is to go, tries to make its child again.
+/// Has a finalizer and, when it is deleted, tries to create its child again.
 async fn reconcile_finalized(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let child = ConfigMap {
         metadata: ObjectMeta {
@@ -299,10 +299,11 @@ async fn reconcile_finalized(page: Arc<Page>, cx: Context<Page>) -> Result<Actio
     Ok(Action::Done)
 }
 
-/// A page with a finalizer of the operator and one of somebody else is deleted.
+/// A page with a finalizer of the operator and one of another writer is deleted.
 async fn cleaned_up(lab: Lab, declared: bool) {
     let stage = Stage::new(&lab, false).await;
-    let controller = Controller::new("page", reconcile_finalized).owns::<ConfigMap>(Predicate::always());
+    let controller =
+        Controller::new("page", reconcile_finalized).owns::<ConfigMap>(Predicate::always());
     let controller = match declared {
         true => controller.finalizer(FINALIZER),
         false => controller,
@@ -324,7 +325,7 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         patch(json!({ "metadata": { "finalizers": both } })).await;
         let before = stage.answers.all().len();
         stage.delete_all(&Foreground).await;
-        wait_until(seconds(5), "the pass of the deletion says so", || async {
+        wait_until(seconds(5), "the status shows the deletion", || async {
             let page = stage.pages.get("p-0").await.unwrap();
             page.status.unwrap().words == 7
         })
@@ -332,7 +333,7 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         patch(json!({ "metadata": { "annotations": { "example.com/done": "" } } })).await;
         wait_until(seconds(5), "the finalizer is released", || async {
             let page = stage.pages.get("p-0").await.unwrap();
-            // The operator has its answer too.
+            // The operator has received its response too.
             let all = stage.answers.all().split_off(before);
             let released = all
                 .iter()
@@ -344,7 +345,7 @@ async fn cleaned_up(lab: Lab, declared: bool) {
         patch(json!({ "metadata": { "annotations": { "example.com/more": "" } } })).await;
         sleep(seconds(60)).await;
         let more = stage.answers.writes().split_off(written);
-        assert!(more.is_empty(), "what is left is left alone: {more:?}");
+        assert!(more.is_empty(), "no writes after the release: {more:?}");
         assert_eq!(stage.made_since(before), 0);
         patch(json!({ "metadata": { "finalizers": [] } })).await;
         wait_until(seconds(10), "the page is gone", || stage.is_empty()).await;
@@ -399,7 +400,7 @@ async fn slow(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     Ok(Action::Done)
 }
 
-/// A page whose child goes before the restarted operator has seen either in a pass.
+/// A page whose child is deleted before the restarted operator has seen either in a pass.
 async fn deleted_before_the_first_pass(lab: Lab, silent: bool) -> (usize, usize) {
     let stage = Stage::new(&lab, true).await;
     let operator = || {
@@ -442,7 +443,7 @@ fn a_child_that_went_before_the_first_pass_of_a_restarted_operator_stays_away() 
     }
 }
 
-/// The passes over a page that is being deleted and waits for another's finalizer.
+/// The passes over a page that is being deleted and waits for another finalizer.
 async fn passes_in_a_deletion(lab: Lab) -> usize {
     let stage = Stage::new(&lab, false).await;
     let passes = Arc::new(AtomicUsize::new(0));
@@ -473,7 +474,7 @@ fn an_object_that_waits_for_the_finalizers_of_others_is_not_reconciled() {
     assert_eq!(on_box(10, passes_in_a_deletion), 0);
 }
 
-/// New pages cost no look at their owner, nor do resyncs of those that are ready.
+/// New pages cost no read of their owner, nor do resyncs of those that are ready.
 #[test]
 fn no_read_is_made_while_no_child_is_recreated() {
     let (reads, creations) = on_box(8, |lab| async move {

@@ -1,5 +1,5 @@
-//! Elections on bad days: many seeds, every fault the layer knows, replicas that stop, crash, leave
-//! and come back. Never may two act at once, and in the end one leads.
+//! Elections with many seeds, every type of fault, and replicas that stop, crash, leave
+//! and return. Two must never act at once, and in the end one leads.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::leadership::{LeaderElector, LeaseConfig};
 use aplomb::telemetry::Telemetry;
-use aplomb_apiserver::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
+use aplomb_simulation::{Cluster, World};
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
@@ -38,7 +38,7 @@ fn skewed_clock(seconds: i64) -> Clock {
 }
 
 impl Candidate {
-    /// Each life has a name of its own, as a Pod does.
+    /// Each start has its own name, like a Pod.
     fn start(cluster: &Cluster, place: usize, life: u32) -> Self {
         let identity = format!("replica-{place}");
         let client = cluster.plain_client(&identity);
@@ -80,7 +80,7 @@ impl Chaos {
         }
     }
 
-    /// At most one may act; how many do.
+    /// The number of replicas that may act; at most one.
     fn acting(&self) -> usize {
         let open = |candidate: &&Candidate| candidate.fence.is_open();
         let acting = self.candidates.iter().filter(open).count();
@@ -119,7 +119,7 @@ impl Chaos {
                 self.candidates[place].process.spawn(released);
             }
             6 => {
-                // A released or crashed replica comes back under another name.
+                // A released or crashed replica returns with another name.
                 self.lives += 1;
                 self.candidates[place] = Candidate::start(&self.cluster, place, self.lives);
             }
@@ -151,7 +151,7 @@ impl Chaos {
     }
 }
 
-/// The share of the bad day during which somebody led.
+/// The share of the bad day with a leader.
 async fn bad_day(cluster: Cluster) -> f64 {
     let seed = cluster.seed();
     let mut chaos = Chaos::new(cluster, seed);
@@ -176,7 +176,7 @@ async fn bad_day(cluster: Cluster) -> f64 {
         chaos.candidates[place] = Candidate::start(&chaos.cluster, place, chaos.lives);
     }
     chaos.run(Duration::from_secs(40), false).await;
-    assert_eq!(chaos.acting(), 1, "once all is well one leads");
+    assert_eq!(chaos.acting(), 1, "without faults one replica leads");
     led
 }
 
@@ -185,12 +185,15 @@ fn on_a_bad_day_one_leads_at_a_time_and_mostly_one_does() {
     for seed in 0..4 {
         let world = World::new(seed).interpose(aplomb_virtual_time::install);
         let led = world.run(bad_day).value;
-        assert!(led > 0.5, "seed {seed}: somebody led {led:.2} of the time");
+        assert!(
+            led > 0.5,
+            "seed {seed}: there was a leader {led:.2} of the time"
+        );
     }
 }
 
-/// Replicas whose wall clocks are a minute apart: the renewals of one look to the other as if its
-/// lease had run out long ago.
+/// Replicas whose wall clocks are a minute apart: to the other one, renewals look as if the
+/// lease had expired long ago.
 async fn wrong_clocks(cluster: Cluster) {
     let first = Candidate::start(&cluster, 0, 0);
     first
@@ -213,7 +216,7 @@ fn clocks_that_are_wrong_decide_nothing() {
     world.run(wrong_clocks);
 }
 
-/// A standby that hears nothing on its watch.
+/// A standby whose watch delivers nothing.
 async fn hand_over_without_a_watch(cluster: Cluster) -> Duration {
     let first = Candidate::start(&cluster, 0, 0);
     first
@@ -246,7 +249,7 @@ fn standby_with_a_dead_watch_polls_the_lease() {
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
 
-/// A standby whose every watch is refused.
+/// A standby whose watches are all rejected.
 async fn refused_watches(cluster: Cluster) -> usize {
     let expired = Fault::Watch(WatchFault::Expired);
     cluster
@@ -277,7 +280,7 @@ fn standby_with_a_refused_watch_backs_off() {
     );
 }
 
-/// client-go's record, as it leaves it behind: by a holder that is gone, and after a release.
+/// client-go's record: of a holder that is gone, and after a release.
 async fn take_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32) -> Duration {
     let mut theirs = Object {
         metadata: ObjectMeta {

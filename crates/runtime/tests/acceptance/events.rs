@@ -1,4 +1,4 @@
-//! Events reach the server in the background, few of them, and nobody waits for one.
+//! Events reach the server in the background, in small numbers, and no reconcile waits for one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use aplomb::events::{EventNote, EventPublisher, EventRecorder, EventReporter};
 use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine};
 use aplomb_apiserver::call::Verb;
-use aplomb_apiserver::faults::{Fault, Latency, Match, Rule};
-use aplomb_apiserver::world::World;
 use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_simulation::World;
+use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, Client, ResourceExt};
@@ -59,7 +59,7 @@ async fn a_flood(client: Client) -> (Vec<Event>, String) {
     }
     shutdown.cancel();
     let flushed = timeout(Duration::from_secs(30), publisher.run(shutdown)).await;
-    flushed.expect("what is queued is written before the end");
+    flushed.expect("queued Events are written before the end");
     (events(&client).await, telemetry.text())
 }
 
@@ -69,9 +69,9 @@ fn assert_series((events, metrics): (Vec<Event>, String)) {
         .filter(|event| event.reason.as_deref() == Some("Same"))
         .collect();
     assert_eq!(same.len(), 1);
-    let series = same[0].series.as_ref().expect("they became a series");
+    let series = same[0].series.as_ref().expect("the Events became a series");
     assert_eq!(series.count, 100);
-    // Of 25 calls, one made the Event above and one made it a series.
+    // Of 25 calls, one created the Event above and one made it a series.
     assert_eq!(events.len() - 1, 23);
     let spam = r#"aplomb_events_dropped_total{reason="spam"} 77"#;
     assert!(metrics.contains(spam), "{metrics}");
@@ -114,7 +114,7 @@ async fn greet(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     Ok(Action::Done)
 }
 
-/// An operator that is stopped while its last Event is on its way; the Events it leaves.
+/// An operator that is stopped while its last Event is being written; returns its Events.
 async fn stopped_at_once(lab: Lab) -> Vec<Event> {
     let pages = page(&lab).await;
     let (client, faults) = lab.client("operator");
@@ -123,7 +123,7 @@ async fn stopped_at_once(lab: Lab) -> Vec<Event> {
     faults.add(Rule::new(slow).on(creations));
     let greeter = Controller::new("greet", greet);
     let engine = Engine::new("greet.example.com", client).controller(greeter);
-    let greeted = wait_until(seconds(10), "it is greeted", || async {
+    let greeted = wait_until(seconds(10), "the page is greeted", || async {
         pages.get("front").await.unwrap().status.is_some()
     });
     engine.run(async { _ = greeted.await }).await.unwrap();

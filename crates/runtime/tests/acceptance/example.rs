@@ -31,7 +31,7 @@ fn ready(page: &Page) -> Option<(String, i64)> {
     Some((ready.status.clone(), status.observed_generation?))
 }
 
-/// Creates, edits, breaks, mends and deletes a page.
+/// Creates, edits, breaks, fixes and deletes a page.
 async fn run_example(lab: Lab) {
     let pages = page(&lab).await;
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
@@ -60,18 +60,18 @@ async fn run_example(lab: Lab) {
         edit("").await;
         wait_until(
             seconds(10),
-            "a page without a title is refused",
+            "a page without a title is rejected",
             is("False", 2),
         )
         .await;
         edit("another").await;
-        wait_until(seconds(10), "the title is mended", is("True", 3)).await;
+        wait_until(seconds(10), "the title is fixed", is("True", 3)).await;
         let html = maps.get("front").await.unwrap().data.unwrap()["index.html"].clone();
         assert!(html.contains("<h1>another</h1>"), "{html}");
         maps.delete("front", &DeleteParams::default())
             .await
             .unwrap();
-        wait_until(seconds(10), "a deleted child comes back", || async {
+        wait_until(seconds(10), "a deleted child is recreated", || async {
             maps.get_opt("front").await.unwrap().is_some()
         })
         .await;
@@ -79,9 +79,11 @@ async fn run_example(lab: Lab) {
             .delete("front", &DeleteParams::default())
             .await
             .unwrap();
-        wait_until(seconds(60), "the child goes with its page", || async {
-            maps.get_opt("front").await.unwrap().is_none()
-        })
+        wait_until(
+            seconds(60),
+            "the child is deleted with its page",
+            || async { maps.get_opt("front").await.unwrap().is_none() },
+        )
         .await;
     };
     tokio::select! { biased;

@@ -1,17 +1,17 @@
 //! The same budget in front of other APIs, which are functions here: each with its own headers, its
-//! own idea of a limit, and a log of who called when.
+//! own kind of limit, and a log of all calls.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aplomb::clock::Clock;
+use aplomb::fence::Fence;
 use aplomb::ratelimit::{
     CODER, HETZNER, HeaderFormat, LimitConfig, LimitLane, LimitLaneConfig, Permit, RateLimiter,
 };
-use aplomb::clock::Clock;
-use aplomb::fence::Fence;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Error, ErrorClass, Result};
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
@@ -20,7 +20,7 @@ const URGENT: LimitLane = LimitLane(0);
 const USUAL: LimitLane = LimitLane(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a service makes of a call at a moment: admitted or not, and what its headers say.
+/// The result of a call at a time: admitted or not, and the headers.
 type Limit = Box<dyn FnMut(Duration) -> (bool, Vec<(&'static str, u64)>) + Send>;
 
 /// Another system.
@@ -68,7 +68,7 @@ impl Service {
     }
 }
 
-/// One credential's budget for a service, and whether it listens to the answers.
+/// One credential's budget for a service, and whether it reads the responses.
 struct Caller {
     budget: RateLimiter,
     service: Service,
@@ -94,7 +94,7 @@ impl Caller {
             .await
     }
 
-    /// Calls until it is admitted, woken every second whatever it was told.
+    /// Calls until it is admitted, and retries every second regardless of the response.
     async fn call_until_admitted(&self, lane: LimitLane) {
         while let Err(error) = self.call(lane, MINUTE).await {
             assert_eq!(error.class(), ErrorClass::Throttled);
@@ -129,7 +129,7 @@ fn world() -> World {
     World::new(6).interpose(aplomb_virtual_time::install)
 }
 
-/// coderd's window: nothing is admitted before the minute is over.
+/// coderd's window: no call is admitted before the minute is over.
 fn closed_for_a_minute() -> Service {
     let reset = epoch() + 60;
     Service::new(move |at| {
@@ -197,11 +197,11 @@ fn external_api_with_a_reset_time_is_not_called_before_it() {
         .filter(|call| call.at > first && call.at < MINUTE);
     assert!(
         early.count() > 300,
-        "whoever does not listen goes on calling"
+        "without reading the headers, calls continue"
     );
 }
 
-/// A window of a minute that admits so many, as most APIs count.
+/// A window of a minute that admits this many calls, as for most APIs.
 fn window(limit: u64) -> Service {
     let begin = epoch();
     let (mut window, mut used) = (0, 0);
@@ -221,7 +221,7 @@ fn window(limit: u64) -> Service {
     })
 }
 
-/// How often a window of 120 a minute is overrun by a budget that believes in 600.
+/// How often a window of 120 a minute is exceeded by a budget configured for 600.
 async fn overruns(dialects: Vec<HeaderFormat>) -> (usize, Duration) {
     let service = window(120);
     let caller = Caller {
@@ -243,10 +243,13 @@ fn remaining_quota_paces_calls_before_any_refusal() {
         "600 calls at 120 a minute took {took:?}"
     );
     let (refused, _) = world().run(|_| overruns(Vec::new())).value;
-    assert!(refused > 0, "who cannot read the headers is refused");
+    assert!(
+        refused > 0,
+        "without reading the headers, calls are rejected"
+    );
 }
 
-/// Hetzner's bucket: so many, filled by one a second; another program takes one in two of those.
+/// Hetzner's bucket of this size, refilled by one a second; another program takes every second call.
 fn shared_bucket(limit: f64) -> Service {
     let (mut level, mut last) = (limit, Duration::ZERO);
     Service::new(move |at| {
@@ -263,7 +266,7 @@ fn shared_bucket(limit: f64) -> Service {
     })
 }
 
-/// Greedy work for half an hour; then thirty urgent calls at once. How many were refused, and how
+/// Greedy work for half an hour, then thirty urgent calls at once. Returns how many were rejected, and how
 /// long the urgent ones took.
 async fn failover(reserve: u32) -> (usize, Duration) {
     let service = shared_bucket(600.0);

@@ -1,12 +1,12 @@
-//! Promise: a reconcile that panics, one that hangs and one that returns garbage are faults of their own
-//! key. Every other key is served as if they were not there.
+//! Promise: a reconcile that panics, hangs or returns invalid data affects only its own
+//! key. All other keys are served as if it did not exist.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Action, Context, Controller, Engine, Error, ErrorClass};
-use aplomb_apiserver::faults::{Fault, Latency, Rule};
-use aplomb_apiserver::world::World;
+use aplomb_simulation::World;
+use aplomb_simulation::faults::{Fault, Latency, Rule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use crate::lab::{Lab, in_world, seconds, wait_until};
 use crate::page::{self, Page, PageSpec};
 
-/// Does what the title says.
+/// Acts as the title says.
 async fn reconcile_with_faults(page: Arc<Page>, cx: Context<Page>) -> aplomb::Result<Action> {
     match page.spec.title.as_str() {
         "panics" => panic!("as the title says"),
@@ -58,15 +58,15 @@ fn condition(page: &Page, kind: &str) -> Option<(String, String)> {
     Some((found.status.clone(), found.reason.clone()))
 }
 
-/// A page of each kind of fault.
+/// A page for each type of fault.
 const FAULTY_PAGES: &[&str] = &["panics", "hangs", "garbage", "invalid"];
 
-/// The operator, and the bad pages that it has before anything else.
+/// An operator that has the bad pages before all others.
 struct FaultyOperator {
     faulty_pages: &'static [&'static str],
     workers: usize,
     deadline: Duration,
-    /// After which a run lends its place.
+    /// After how long a run frees its place for another.
     lend_after: Option<Duration>,
 }
 
@@ -75,7 +75,7 @@ impl FaultyOperator {
         Api::namespaced(lab.user(), "default")
     }
 
-    /// The world it is in.
+    /// The world it runs in.
     fn world(&self) -> World {
         let world = World::new(7);
         match self.faulty_pages.contains(&"panics") {
@@ -84,7 +84,7 @@ impl FaultyOperator {
         }
     }
 
-    /// What `scenario` finds while the operator runs.
+    /// The result of `scenario` while the operator runs.
     async fn run_scenario<T>(self, lab: &Lab, scenario: impl Future<Output = T>) -> T {
         page::install(&lab.user()).await.unwrap();
         for title in self.faulty_pages {
@@ -95,7 +95,7 @@ impl FaultyOperator {
             .deadline(self.deadline);
         let controller = controller.configure(|options| options.lend_after = self.lend_after);
         let (client, faults) = lab.client("operator");
-        // A run takes time, so that one that is in the way of another shows.
+        // Each run takes time, so that a delay by another run is visible.
         let network = Fault::Latency(Latency::Fixed(Duration::from_millis(20)));
         faults.add(Rule::new(network));
         let engine = Engine::new("actor.example.com", client).controller(controller);
@@ -105,12 +105,12 @@ impl FaultyOperator {
         }
     }
 
-    /// How long the slowest of sixty good pages waits; `None` if one is not served within a minute.
+    /// The wait of the slowest of sixty good pages; `None` if one is not served within a minute.
     fn slowest(self) -> Option<Duration> {
         in_world(self.world(), |lab| async move {
             let pages = Self::pages(&lab);
             self.run_scenario(&lab, async {
-                // The bad ones are on before the good ones come.
+                // The bad pages run before the good ones are created.
                 sleep(seconds(1)).await;
                 slowest_healthy_page(&pages).await
             })
@@ -146,7 +146,7 @@ fn faulty_keys_do_not_delay_others() {
     let alone = company(&[]).slowest().unwrap();
     println!("the slowest good key: {among:?} among bad ones, {alone:?} without");
     assert!(alone <= Duration::from_millis(100), "{alone:?}");
-    // The step in which the wait is measured.
+    // The resolution of the measured wait.
     let step = Duration::from_millis(10);
     assert!(among <= alone + step, "{among:?}, without bad: {alone:?}");
 }
@@ -160,11 +160,11 @@ fn a_key_that_hangs_has_the_only_worker_until_its_deadline() {
         lend_after: None,
     };
     let slowest = company(seconds(2)).slowest().unwrap();
-    assert!(slowest > seconds(1), "they had to wait for it: {slowest:?}");
+    assert!(slowest > seconds(1), "good keys had to wait: {slowest:?}");
     let limit = seconds(2) + Duration::from_millis(100);
     assert!(slowest <= limit, "{slowest:?}");
     let stuck = company(seconds(3_600)).slowest();
-    assert_eq!(stuck, None, "without a deadline nobody else is served");
+    assert_eq!(stuck, None, "without a deadline no other key is served");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_key_that_panics_is_quarantined_until_it_is_edited() {
             let mend = Patch::Merge(json!({ "spec": { "title": "mended" } }));
             let mended = pages.patch("panics", &PatchParams::default(), &mend).await;
             mended.expect("the user's requests meet no faults");
-            wait_until(seconds(2), "an edit lifts the quarantine", || async {
+            wait_until(seconds(2), "an edit ends the quarantine", || async {
                 stalled().await.is_none()
             })
             .await;
@@ -209,5 +209,5 @@ fn hanging_runs_lend_their_workers() {
     };
     let slowest = company(Some(seconds(1))).slowest().unwrap();
     assert!(slowest <= seconds(1) * 4, "{slowest:?}");
-    assert_eq!(company(None).slowest(), None, "nobody else is served");
+    assert_eq!(company(None).slowest(), None, "no other key is served");
 }

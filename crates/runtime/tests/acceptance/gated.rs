@@ -1,10 +1,10 @@
-//! A client behind a gate of its own, and what its server was asked, for the tests of both.
+//! A client with its own gate, and the requests its server received, for the tests of both.
 
 use std::time::Duration;
 
-use aplomb::ratelimit::{LimitConfig, RateLimiter};
-use aplomb::clock::Clock;
 use aplomb::client::{ClientLimits, limit_client};
+use aplomb::clock::Clock;
+use aplomb::ratelimit::{LimitConfig, RateLimiter};
 use aplomb::telemetry::Telemetry;
 use kube::Client;
 
@@ -40,7 +40,7 @@ impl Gated {
     }
 }
 
-/// When `identity` sent what, from the trace of a run: time and URL.
+/// The requests of `identity`, from the trace of a run: time and URL.
 pub(crate) fn requests(trace: &[String], identity: &str) -> Vec<(Duration, String)> {
     let read = |line: &String| {
         let mut words = line.split(' ');

@@ -1,14 +1,14 @@
-//! Where a scenario runs: the box in virtual time, or a real kube-apiserver in real time. The same
-//! functions run on both, so that what was shown on one is shown on the other.
+//! The environment of a scenario: the box in virtual time, or a real kube-apiserver in real time. The same
+//! functions run on both, so that both show the same behavior.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aplomb_apiserver::faults::Faults;
-use aplomb_apiserver::trace::Trace;
-use aplomb_apiserver::world::{Cluster, World};
 use aplomb_controlplane::{ControlPlane, Options};
+use aplomb_simulation::faults::Faults;
+use aplomb_simulation::trace::Trace;
+use aplomb_simulation::{Cluster, World};
 use http::{Method, Request};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep};
 use tower::service_fn;
 
 use crate::page::{self, Page};
+use crate::shared::{self, Shared};
 
 /// A server, and the faults between it and each client.
 pub struct Lab {
@@ -25,32 +26,28 @@ pub struct Lab {
 
 enum Place {
     Simulated(Cluster),
-    Real {
-        client: Client,
-        trace: Trace,
-        _plane: Box<ControlPlane>,
-    },
+    Real { client: Client, trace: Trace },
 }
 
 impl Lab {
-    /// A client that meets `faults(identity)` and retries nothing by itself.
+    /// A client with the faults of `faults(identity)` and without retries.
     pub fn client(&self, identity: &str) -> (Client, Faults) {
         match &self.place {
             Place::Simulated(cluster) => (cluster.plain_client(identity), cluster.faults(identity)),
-            Place::Real { client, trace, .. } => {
+            Place::Real { client, trace } => {
                 let faults = Faults::new(identity, trace);
                 (faults.plain_client(client), faults)
             }
         }
     }
 
-    /// Somebody else's client, which meets no faults.
+    /// The client of another user, without faults.
     pub fn user(&self) -> Client {
         self.client("user").0
     }
 }
 
-/// One answer that a client got.
+/// One response to a client.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub at: Instant,
@@ -60,29 +57,29 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether it answers a write, events and leases aside.
+    /// Whether it is a response to a write, except for Events and leases.
     pub fn is_write(&self) -> bool {
         let aside = self.path.contains("/events") || self.path.contains("/leases");
         self.method != Method::GET && !aside
     }
 }
 
-/// What a burst of conflicts cost.
+/// The cost of a burst of conflicts.
 #[derive(Debug)]
 pub struct Burst {
     pub conflicts: usize,
-    /// How many of them the operator itself has counted, if it does.
+    /// The number that the operator itself has counted, if it does.
     pub counted: u64,
     /// From the last conflict to the next write, which was accepted.
     pub silence: Duration,
 }
 
-/// Every answer of one client, oldest first.
+/// All responses to one client, oldest first.
 #[derive(Clone, Default)]
 pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 
 impl Answers {
-    /// A client that answers as `client` does, written down here.
+    /// A client like `client` whose responses are recorded here.
     pub fn for_client(&self, client: &Client) -> Client {
         let (answers, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
@@ -115,7 +112,7 @@ impl Answers {
             .clone()
     }
 
-    /// How many conflicts there were.
+    /// The number of conflicts.
     pub fn conflicts(&self) -> usize {
         let answers = self.0.lock().expect("no test panics while it holds it");
         answers.iter().filter(|answer| answer.code == 409).count()
@@ -130,7 +127,7 @@ impl Answers {
         newest.is_some_and(|answer| answer.code < 300)
     }
 
-    /// The conflicts on the object at `path`, and what came after the last of them.
+    /// The conflicts on the object at `path`, and the time after the last of them.
     pub fn burst(&self, path: &str) -> Burst {
         let on_path = |answer: &Answer| answer.path.ends_with(path);
         let writes: Vec<_> = self.writes().into_iter().filter(on_path).collect();
@@ -177,47 +174,64 @@ where
     run.value
 }
 
-/// How many times what is promised real time is given: machines are noisy, and some are slow.
+/// The factor for limits in real time: machines are noisy, and some are slow.
 pub const REAL_TIME_SLACK: u32 = 20;
 
 thread_local! {
-    /// The same for what is waited for on this thread; virtual time is given none.
+    /// The factor for waits on this thread; 1 in virtual time.
     static TIME_SLACK: Cell<u32> = const { Cell::new(1) };
 }
 
-/// Runs a scenario on a real server.
+/// Runs a scenario on a real server that others have used before, and will use after it.
 pub fn on_real<T, F, S>(scenario: S) -> T
 where
     S: FnOnce(Lab) -> F,
     F: Future<Output = T>,
 {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime can be made");
+    let shared = real_time().block_on(shared::take());
+    let value = on(&shared, scenario);
+    real_time().block_on(shared::give_back(shared));
+    value
+}
+
+/// Runs a scenario on a real server of its own: it overloads the server, or changes what is not in the namespace.
+pub fn on_real_alone<T, F, S>(scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F,
+    F: Future<Output = T>,
+{
+    let shared = real_time().block_on(shared::start());
+    on(&shared, scenario)
+}
+
+/// What the scenario has spawned ends with its own runtime.
+fn on<T, F, S>(shared: &Shared, scenario: S) -> T
+where
+    S: FnOnce(Lab) -> F,
+    F: Future<Output = T>,
+{
     TIME_SLACK.set(REAL_TIME_SLACK);
-    runtime.block_on(async {
-        let options = Options::with_garbage_collection();
-        let plane = ControlPlane::start(options)
-            .await
-            .expect("the control plane starts");
-        let client = plane.client().await.expect("it has a client");
+    real_time().block_on(async {
+        let client = shared.plane.client().await.expect("it has a client");
         let trace = Trace::new();
-        let place = Place::Real {
-            client,
-            trace,
-            _plane: Box::new(plane),
-        };
+        let place = Place::Real { client, trace };
         scenario(Lab { place }).await
     })
 }
 
-/// How many times what is promised the time of this thread is given.
+fn real_time() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be made")
+}
+
+/// The factor for limits on this thread.
 pub fn time_slack() -> u32 {
     TIME_SLACK.get()
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Waits until `holds`, with frequent checks; returns how long it took.
 pub async fn wait_until<F>(limit: Duration, what: &str, mut holds: impl FnMut() -> F) -> Duration
 where
     F: Future<Output = bool>,
@@ -234,7 +248,7 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The kind is installed and there is a page called `front`.
+/// Installs the kind and creates a page called `front`.
 pub async fn page(lab: &Lab) -> Api<Page> {
     page::install(&lab.user())
         .await

@@ -10,7 +10,7 @@ use aplomb::queue::{Dispatch, FairQueue, Lane, NextRun, QueueConfig, RunReason, 
 
 const WORKERS: usize = 16;
 const WORK: Duration = Duration::from_millis(80);
-/// What sixteen workers of 80 ms can do.
+/// The capacity of sixteen workers of 80 ms, per second.
 const CAPACITY: u64 = 200;
 const TICK: Duration = Duration::from_millis(1);
 const SPAN: Duration = Duration::from_secs(100);
@@ -24,17 +24,17 @@ struct Pool {
     now: Duration,
     /// The runs that end first are on top.
     busy: BinaryHeap<std::cmp::Reverse<(Duration, RunTicket)>>,
-    /// Since when each lane has had work and not been served.
+    /// Since when each lane has had work without being served.
     unserved: [Option<Duration>; 4],
     worst: Worst,
 }
 
-/// What was worst, by lane.
+/// The worst values, by lane.
 #[derive(Clone, Copy, Default)]
 struct Worst {
-    /// A lane had work and was not served for so long.
+    /// The longest time a lane had work and was not served.
     gap: [Duration; 4],
-    /// An object waited for so long.
+    /// The longest wait of an object.
     wait: [Duration; 4],
     served: [u64; 4],
 }
@@ -87,7 +87,7 @@ impl Pool {
         self.unserved[lane] = more.then_some(self.now);
     }
 
-    /// What still waits counts too: a lane that is never served has no wait to show.
+    /// Includes objects that still wait: a lane that is never served has no completed wait.
     fn into_worst(mut self) -> Worst {
         for (lane, wait) in self.worst.wait.iter_mut().enumerate() {
             let oldest = self.queue.oldest(Lane::ALL[lane], self.now);
@@ -97,7 +97,7 @@ impl Pool {
     }
 }
 
-/// Ten events for each that can be served, `event` saying of which object the `n`th is.
+/// Ten events for each that can be served; `event` returns the object of the `n`th.
 fn overloaded(config: QueueConfig, event: impl Fn(u64) -> Object) -> Worst {
     let mut pool = Pool::new(config);
     let per_tick = 10 * CAPACITY / 1_000;
@@ -151,8 +151,8 @@ fn lane_is_served_within_its_bound_under_ten_times_overload() {
     assert!(!is_within_bounds(&strict.gap));
 }
 
-/// As many objects in each lane as its guaranteed half share serves within its bound, touched without
-/// end: no object waits for longer than the bound.
+/// In each lane, as many objects as its guaranteed half share serves within its bound, touched without
+/// pause: no object waits longer than the bound.
 #[test]
 fn object_waits_within_its_bound_under_ten_times_overload() {
     let objects = [50, 120, 180, 350];
@@ -169,7 +169,7 @@ fn object_waits_within_its_bound_under_ten_times_overload() {
     assert!(!is_within_bounds(&strict.wait));
 }
 
-/// One lane is flooded, the others get an event now and then: theirs are served within their bounds.
+/// One lane is flooded, the others get occasional events, which are served within their bounds.
 #[test]
 fn a_flooded_lane_holds_up_no_other() {
     for flooded in Lane::ALL {
@@ -198,5 +198,7 @@ fn a_flooded_lane_holds_up_no_other() {
             (0, n)
         }
     };
-    assert!(!is_within_bounds(&overloaded(QueueConfig::strict(), event).wait));
+    assert!(!is_within_bounds(
+        &overloaded(QueueConfig::strict(), event).wait
+    ));
 }

@@ -1,7 +1,7 @@
-//! Promise: of two replicas only one acts, whatever stops the other, and for however long.
+//! Promise: of two replicas only one acts, regardless of what stops the other, and for how long.
 //!
 //! The operator copies the title of a page to a ConfigMap. Each scenario is also run with the
-//! protection it shows switched off.
+//! protection under test switched off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use aplomb::leadership::LeaseConfig;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Action, Context, Controller, Engine, Predicate};
 use aplomb_apiserver::call::Verb;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -19,11 +19,11 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Lab, REAL_TIME_SLACK, time_slack, on_box, on_real, page, seconds, wait_until};
+use crate::lab::{Lab, REAL_TIME_SLACK, on_box, on_real, page, seconds, time_slack, wait_until};
 use crate::page::Page;
 use crate::replica::{Process, Turnstile};
 
-/// What a scenario can switch.
+/// The options of a scenario.
 #[derive(Clone, Copy)]
 struct LeaderOptions {
     /// Whether there is a lease, and so a fence.
@@ -80,7 +80,7 @@ impl Replica {
         }
         controller = controller.configure(|options| {
             options.resync = how.resync;
-            // Longer than any sleep here: it is the fence that has to stop what comes late.
+            // Longer than any sleep here: late writes must be stopped by the fence.
             options.deadline = seconds(300);
         });
         let client = turnstile.client(&lab.client(name).0);
@@ -120,7 +120,7 @@ async fn copy(page: Arc<Page>, cx: Context<Page>, steps: Turnstile) -> aplomb::R
     Ok(Action::Done)
 }
 
-/// Two replicas of which the first leads, and a page they have copied.
+/// Two replicas, the first of them leading, and a page they have copied.
 struct ReplicaPair {
     pages: Api<Page>,
     maps: Api<ConfigMap>,
@@ -158,10 +158,11 @@ impl ReplicaPair {
         wait_until(limit, wanted, shown).await
     }
 
-    /// The first stops at a step of its work on an edit, for as long as the lease takes twice. In
-    /// the meantime there is another edit, which the second handles. Then the first goes on.
+    /// The first replica stops at a step of its work on an edit, for twice the duration of the lease. In
+    /// the meantime there is another edit, which the second handles. Then the first continues.
     async fn freeze_first_at(&self, step: (&'static str, &'static str)) {
-        self.freeze_first_for(step, 2 * self.options.lease_duration()).await;
+        self.freeze_first_for(step, 2 * self.options.lease_duration())
+            .await;
         assert_eq!(title(&self.maps).await.as_deref(), Some("new"));
         self.thaw_first();
     }
@@ -189,7 +190,7 @@ async fn title(maps: &Api<ConfigMap>) -> Option<String> {
     map?.data?.remove("title")
 }
 
-/// How many writes of a leader land that slept before it checked the lease.
+/// How many writes are stored of a leader that slept before it checked the lease.
 async fn sleeps_before_the_check(lab: Lab, how: LeaderOptions) -> usize {
     let pair = ReplicaPair::start(&lab, how).await;
     let before = pair.first.turnstile.writes();
@@ -206,7 +207,7 @@ struct Stale {
     shown: Option<Duration>,
 }
 
-/// What becomes of a leader's write that slept after it checked the lease.
+/// The effect of a leader's write that slept after it checked the lease.
 async fn sleeps_after_the_check(lab: Lab, how: LeaderOptions) -> Stale {
     let pair = ReplicaPair::start(&lab, how).await;
     let before = pair.first.turnstile.writes();
@@ -223,7 +224,7 @@ async fn sleeps_after_the_check(lab: Lab, how: LeaderOptions) -> Stale {
     }
     sleep(2 * how.lease_duration()).await;
     let stays = title(&pair.maps).await.as_deref() == Some("new");
-    assert_eq!(stays, shown.is_some(), "what is corrected stays so");
+    assert_eq!(stays, shown.is_some(), "the correction is stable");
     Stale {
         landed: pair.first.turnstile.writes() - before,
         counted: pair.first.telemetry.writes.stale_effects("apiserver"),
@@ -231,7 +232,7 @@ async fn sleeps_after_the_check(lab: Lab, how: LeaderOptions) -> Stale {
     }
 }
 
-/// How long an edit waits that is made when the leader stops, gracefully or not.
+/// The wait of an edit that is made when the leader stops, gracefully or not.
 async fn hand_over(lab: Lab, how: LeaderOptions, graceful: bool) -> Duration {
     let pair = ReplicaPair::start(&lab, how).await;
     // Not in step with the renewals.
@@ -243,7 +244,10 @@ async fn hand_over(lab: Lab, how: LeaderOptions, graceful: bool) -> Duration {
     }
     pair.edit("new").await;
     let took = pair.wait_for_title("new", 2 * how.lease_duration()).await;
-    assert!(pair.second.turnstile.writes() > 0, "the second did it");
+    assert!(
+        pair.second.turnstile.writes() > 0,
+        "the second replica wrote it"
+    );
     took
 }
 
@@ -256,7 +260,7 @@ fn a_leader_that_slept_through_its_lease_changes_nothing() {
         ..DEFAULT_OPTIONS
     };
     let off = on_box(11, move |lab| sleeps_before_the_check(lab, unfenced));
-    assert_ne!(off, 0, "without the fence it does");
+    assert_ne!(off, 0, "without the fence the late write is stored");
 }
 
 #[test]
@@ -270,7 +274,10 @@ fn stale_effect_is_counted_and_corrected_when_observed() {
         ..DEFAULT_OPTIONS
     };
     let off = on_box(11, move |lab| sleeps_after_the_check(lab, unfenced));
-    assert_eq!(off.counted, 0, "without the fence nobody knows");
+    assert_eq!(
+        off.counted, 0,
+        "without the fence no stale effect is counted"
+    );
 }
 
 #[test]
@@ -289,7 +296,7 @@ fn unobserved_effect_is_corrected_within_one_resync() {
         ..unseen
     };
     let off = on_box(11, move |lab| sleeps_after_the_check(lab, never));
-    assert_eq!(off.shown, None, "without a resync it stays");
+    assert_eq!(off.shown, None, "without a resync the old title stays");
 }
 
 #[test]
@@ -300,7 +307,7 @@ fn newest_edit_wins_after_any_freeze() {
                 let pair = ReplicaPair::start(&lab, DEFAULT_OPTIONS).await;
                 pair.freeze_first_for(step, seconds(time)).await;
                 pair.thaw_first();
-                // Until it is known who leads, and once around.
+                // Until the leader is known, and one full cycle.
                 sleep(seconds(30)).await;
                 let shown = title(&pair.maps).await;
                 assert_eq!(shown.as_deref(), Some("new"), "after {time} s at {step:?}");
@@ -311,7 +318,7 @@ fn newest_edit_wins_after_any_freeze() {
     }
 }
 
-/// Who holds the lease while the first cannot read its inputs, and the second can.
+/// The holder of the lease while the first replica cannot read its inputs, and the second can.
 async fn first_cannot_read(lab: Lab) -> Option<String> {
     let _pages = page(&lab).await;
     let refused = Rule::new(Fault::ServiceUnavailable);

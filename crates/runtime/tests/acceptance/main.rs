@@ -1,5 +1,5 @@
-//! What the runtime promises, each promise a test: on the box in virtual time, and where it is named
-//! `real_`, on a real kube-apiserver (ignored by default; `make test` runs those).
+//! The promises of the runtime, one test for each: on the box in virtual time, and with the prefix
+//! `real_` on a real kube-apiserver (ignored by default; `make test` runs those).
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
@@ -34,6 +34,7 @@ mod polite;
 mod refusals;
 mod relabel;
 mod replica;
+mod shared;
 mod statuses;
 mod watches;
 mod writes;

@@ -1,5 +1,5 @@
-//! Promise: objects that are as they should be cost nothing, however much happens around them.
-//! Heartbeats, relists and resyncs lead to no write, and but for the resyncs to no run.
+//! Promise: converged objects cost nothing, regardless of the changes around them.
+//! Heartbeats, relists and resyncs cause no write, and only resyncs cause runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use aplomb::telemetry::{EventResult, Telemetry};
 use aplomb::watch::Scope;
 use aplomb::{Action, Context, Controller, Engine, MetaRef, Predicate, Result, View, ViewMeta};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::lab::{Answers, Lab, on_box, on_real, seconds, wait_until};
+use crate::lab::{Answers, Lab, on_box, on_real_alone, seconds, wait_until};
 use crate::page::{self, Page, PageSpec};
 
-/// What is read of a node: whether it takes pods, and what its conditions say but not when.
+/// The used fields of a node: whether it takes pods, and its conditions without their times.
 #[derive(serde::Deserialize)]
 struct NodeView {
     metadata: ViewMeta,
@@ -57,27 +57,27 @@ fn health_predicate() -> Predicate<NodeView> {
     Predicate::changed_by(|node: &NodeView| (node.spec.clone(), node.status.clone()))
 }
 
-/// How much noise is made.
+/// The amount of noise.
 #[derive(Clone, Copy)]
 struct Noise {
     pages: usize,
     nodes: usize,
     beats: usize,
-    /// Between two beats of the same node.
+    /// Between two heartbeats of the same node.
     pause: Duration,
     resync: Option<Duration>,
 }
 
-/// What it led to.
+/// The effects of the noise.
 #[derive(Debug, PartialEq)]
 struct Cost {
     runs: usize,
     writes: usize,
-    /// Pages whose version is another one than before.
+    /// Pages whose version has changed.
     changed: usize,
 }
 
-/// Everything a scenario looks at.
+/// The state of a scenario.
 struct Stage {
     user: Client,
     answers: Answers,
@@ -117,7 +117,7 @@ async fn set_up(lab: &Lab, noise: Noise) -> Stage {
     }
 }
 
-/// As a kubelet reports: the time of each condition, and rarely anything else.
+/// A heartbeat like a kubelet's: the time of each condition, and rarely anything else.
 async fn write_heartbeat(nodes: &Api<Node>, number: usize, minute: usize, ready: &str) {
     let time = format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
     let condition = json!({
@@ -190,7 +190,7 @@ impl Stage {
         pages.chain(maps).collect()
     }
 
-    /// Every page has run and nothing was written for a while.
+    /// Waits until every page has run and nothing was written for a while.
     async fn wait_until_converged(&self) {
         let mut written = usize::MAX;
         while written != self.answers.writes().len() || self.runs() < self.noise.pages {
@@ -226,15 +226,15 @@ impl Stage {
     }
 }
 
-/// Heartbeats and relists on converged pages, then a node that fails: what each cost.
+/// Heartbeats and relists with converged pages, then a node that fails: the effects of each.
 async fn noisy(lab: Lab, noise: Noise, lens: Predicate<NodeView>) -> (Cost, Cost) {
     let stage = set_up(&lab, noise).await;
     let (client, faults) = lab.client("operator");
     let engine = stage.operator(&client, lens);
     let scenario = async {
         stage.wait_until_converged().await;
-        assert_eq!(stage.runs(), noise.pages, "own writes led to no run");
-        // Each watch has expired when it is opened again, within a minute.
+        assert_eq!(stage.runs(), noise.pages, "own writes caused no run");
+        // Each watch has expired when it is reopened, within a minute.
         for resource in ["nodes", "pages", "configmaps"] {
             let rule = Rule::new(Fault::Watch(WatchFault::Expired));
             faults.add(rule.on(Match::watches().resource(resource)).once());
@@ -281,7 +281,7 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
     assert_eq!(
         (news.runs, news.writes),
         (40, 0),
-        "a node that fails is news"
+        "a failing node causes runs"
     );
     let less = Noise {
         pages: 10,
@@ -291,7 +291,11 @@ fn heartbeats_and_relists_cost_no_run_and_no_write() {
     };
     let (off, _) = on_box(5, move |lab| noisy(lab, less, Predicate::always()));
     assert!(off.runs >= 100, "without the lens heartbeats run: {off:?}");
-    assert_eq!((off.writes, off.changed), (0, 0), "and still write nothing");
+    assert_eq!(
+        (off.writes, off.changed),
+        (0, 0),
+        "and the runs write nothing"
+    );
 }
 
 #[test]
@@ -304,16 +308,16 @@ fn real_heartbeats_and_relists_cost_no_run_and_no_write() {
         pause: Duration::from_millis(3_300),
         resync: None,
     };
-    let (quiet, news) = on_real(move |lab| noisy(lab, noise, health_predicate()));
+    let (quiet, news) = on_real_alone(move |lab| noisy(lab, noise, health_predicate()));
     assert_eq!(quiet, NOTHING);
     assert_eq!(
         (news.runs, news.writes),
         (10, 0),
-        "a node that fails is news"
+        "a failing node causes runs"
     );
 }
 
-/// Ten resyncs of converged pages: what they cost.
+/// The effects of ten resyncs of converged pages.
 async fn resynced(lab: Lab, noise: Noise) -> Cost {
     let stage = set_up(&lab, noise).await;
     let engine = stage.operator(&lab.client("operator").0, health_predicate());
@@ -351,7 +355,7 @@ fn ten_resyncs_leave_every_version_as_it_was() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_ten_resyncs_leave_every_version_as_it_was() {
-    let cost = on_real(|lab| resynced(lab, ten_resyncs()));
+    let cost = on_real_alone(|lab| resynced(lab, ten_resyncs()));
     assert!(cost.runs >= 100, "{cost:?}");
     assert_eq!((cost.writes, cost.changed), (0, 0));
 }

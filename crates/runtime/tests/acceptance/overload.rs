@@ -1,4 +1,4 @@
-//! Promise: with ten times more to do than there is time for, every lane of a whole operator is served
+//! Promise: with ten times more work than capacity, every lane of a whole operator is served
 //! within its bound. The queue alone is in `lanes`.
 
 use std::collections::BTreeMap;
@@ -14,14 +14,14 @@ use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{Lab, on_box, on_real, page, seconds};
+use crate::lab::{Lab, on_box, on_real_alone, page, seconds};
 use crate::page::{Page, PageSpec};
 
 /// Objects in each lane.
 const OBJECTS_PER_LANE: usize = 25;
 
-/// How long a run takes: one worker then takes 20 keys in a second, the shortest bound there is, and the
-/// queue promises to keep it for those who take 16.
+/// The duration of a run. One worker then takes 20 keys in a second, the shortest bound, and the
+/// queue guarantees the bound for at least 16.
 const WORK: Duration = Duration::from_millis(50);
 
 /// When the objects of each lane ran, by the first letter of their names.
@@ -54,8 +54,8 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
             }
         }
     };
-    let curves =
-        BackoffPolicies::default().with_policy(ErrorClass::Unavailable, BackoffPolicy::constant(work));
+    let curves = BackoffPolicies::default()
+        .with_policy(ErrorClass::Unavailable, BackoffPolicy::constant(work));
     Controller::new("overload", reconcile)
         .watches::<ConfigMap>(Scope::default(), Predicate::always(), |map, _| {
             vec![ObjectKey::new(Some("default"), &map.name_any())]
@@ -65,7 +65,7 @@ fn controller(work: Duration, runs: &Runs, queue: queue::QueueConfig) -> Control
         .configure(|options| (options.queue, options.backoff) = (queue, Arc::new(curves)))
 }
 
-/// Edits pages and inputs, each in turn, one of both `every` so often.
+/// Edits pages and inputs, each in turn, one of both in every period `every`.
 async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     let maps: Api<ConfigMap> = Api::namespaced(lab.user(), "default");
     let (params, post) = (PatchParams::default(), PostParams::default());
@@ -102,7 +102,7 @@ async fn flood(lab: &Lab, pages: Api<Page>, every: Duration) {
     }
 }
 
-/// The longest time each lane went unserved, from a while after the start on.
+/// The longest time each lane went unserved, some time after the start.
 async fn longest_gaps(
     lab: Lab,
     work: Duration,
@@ -112,7 +112,7 @@ async fn longest_gaps(
     let (pages, runs) = (page(&lab).await, Runs::default());
     let engine = Engine::new("overload.example.com", lab.client("operator").0)
         .controller(controller(work, &runs, queue));
-    // A fifth of what one key takes for two keys: ten times as many as can be served.
+    // A fifth of the time of one key, for two keys: ten times as many as can be served.
     let flood = flood(&lab, pages, work / 5);
     tokio::select! { biased;
         () = sleep(time) => {}
@@ -137,7 +137,7 @@ async fn longest_gaps(
     LANES.map(|(letter, _)| (letter, gap(letter))).into()
 }
 
-/// Real time is given `slack` times as much, because the machine may be busy with something else.
+/// Real time gets `slack` times the limits, because the machine may be busy.
 fn assert_bounds(longest: &BTreeMap<char, Duration>, slack: u32) {
     for (letter, lane) in LANES {
         let bound = queue::QueueConfig::default()
@@ -169,8 +169,8 @@ fn every_lane_of_an_operator_is_served_under_overload() {
 fn real_every_lane_of_an_operator_is_served_under_overload() {
     let queue = queue::QueueConfig::default();
     assert_bounds(
-        &on_real(move |lab| longest_gaps(lab, WORK, seconds(24), queue)),
-        // More would be longer than what is looked at, and say nothing.
+        &on_real_alone(move |lab| longest_gaps(lab, WORK, seconds(24), queue)),
+        // A larger factor would exceed the observed time and prove nothing.
         8,
     );
 }

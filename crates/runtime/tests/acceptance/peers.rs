@@ -1,10 +1,10 @@
-//! How others come out of the same burst: client-go by the arithmetic of its default limiter, kube-rs's
+//! Other implementations in the same burst: client-go by the arithmetic of its default limiter, kube-rs's
 //! `Controller` by running it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
@@ -16,11 +16,11 @@ use crate::conflicts::events;
 use crate::lab::{Answers, Lab, on_box, page, seconds, wait_until};
 use crate::page::Page;
 
-/// What kube-rs's own examples return after an error, within the range they use (1 s to 10 s).
+/// The wait of kube-rs's own examples after an error, within the range they use (1 s to 10 s).
 pub const KUBE_RS_RETRY: Duration = Duration::from_secs(5);
 
 /// The wait after the last of `length` conflicts under client-go's default limiter: 5 ms doubled per
-/// failure up to 1,000 s, where an event skips the wait and the failure it leads to counts all the same.
+/// failure up to 1,000 s. An event skips the wait, but the failure after it still counts.
 pub fn client_go(length: u64) -> Duration {
     let delay = |failures: u64| {
         let doubled = 0.005 * 2f64.powi(i32::try_from(failures - 1).unwrap_or(i32::MAX));

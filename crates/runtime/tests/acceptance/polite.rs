@@ -1,10 +1,10 @@
-//! A whole operator that is refused: a thousand objects, edited all the while, and not one call
-//! before the time it was given.
+//! A whole operator whose writes are rejected: a thousand objects with continuous edits, and no call
+//! before the given time.
 
 use std::time::Duration;
 
 use aplomb::ratelimit::LimitConfig;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
@@ -37,8 +37,8 @@ async fn create(pages: &Api<Page>, many: usize) {
     }
 }
 
-/// What an operator of so many objects and with this budget sends while every write of it is refused for half a minute,
-/// and after; and when the refusals began.
+/// The calls of an operator with this many objects and this budget while every write is rejected for half a minute,
+/// and after; and when the rejections began.
 async fn refused(lab: Lab, many: usize, budget: LimitConfig) -> (Instant, Vec<Answer>) {
     let (client, faults) = lab.client("operator");
     let pages = lab::page(&lab).await;
@@ -78,7 +78,7 @@ fn ready(page: &Page) -> bool {
     ready.any(|condition| condition.status == "True")
 }
 
-/// Writes by when they were answered, since the refusals began.
+/// Writes by the time of their response, since the rejections began.
 fn writes(begin: Instant, answers: &[Answer]) -> Vec<(Duration, u16)> {
     let writes = answers.iter().filter(|answer| answer.is_write());
     writes
@@ -107,7 +107,7 @@ fn throttled_operator_pauses_and_then_stays_within_its_rate() {
     let early = writes.iter().filter(|(at, _)| *at > first && *at < reset);
     assert_eq!(early.count(), 0);
     let after: Vec<_> = writes.iter().filter(|(at, _)| *at >= reset).collect();
-    assert!(after.len() >= 2000, "a child and a status each");
+    assert!(after.len() >= 2000, "one child and one status per page");
     for (number, (at, code)) in (1..).zip(&after) {
         assert_ne!(*code, 429);
         let most = RATE * (*at - reset).as_secs_f64();
@@ -126,6 +126,6 @@ fn throttled_operator_pauses_and_then_stays_within_its_rate() {
     let refusals = refusals.count();
     assert!(
         refusals > 100,
-        "whoever does not wait is refused {refusals} times"
+        "without waiting, {refusals} calls are rejected"
     );
 }

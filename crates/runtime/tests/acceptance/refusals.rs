@@ -1,10 +1,10 @@
-//! Promise: what the server refuses for want of a right, by a quota or by a policy is said in the
-//! server's own words, once, and tried again without haste.
+//! Promise: a rejection because of RBAC, a quota or a policy is shown with the
+//! server's own message, written once, and retried slowly.
 
 use std::sync::Arc;
 
 use aplomb::{Action, Context, Controller, Engine, Predicate, Result};
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota, Secret};
 use kube::api::{Api, DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::{self, Page};
 
-/// What a condition of the page says: reason and message.
+/// A condition of the page: reason and message.
 async fn condition_text(pages: &Api<Page>, kind: &str) -> Option<(String, String)> {
     let status = pages.get("front").await.unwrap().status?;
     let mut conditions = status.conditions.into_iter();
@@ -31,7 +31,7 @@ async fn quota(lab: &Lab) -> Api<ResourceQuota> {
     let quota = json!({ "metadata": { "name": "few" }, "spec": { "hard": { "configmaps": "0" } } });
     let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
-    // What a controller of quotas would say.
+    // As the quota controller would write it.
     let counted =
         json!({ "status": { "hard": { "configmaps": "0" }, "used": { "configmaps": "0" } } });
     let (parameters, counted) = (PatchParams::default(), Patch::Merge(counted));
@@ -42,14 +42,14 @@ async fn quota(lab: &Lab) -> Api<ResourceQuota> {
     quotas
 }
 
-/// A quota has no room for the child, until it is gone.
+/// A quota has no room for the child, until the quota is deleted.
 async fn out_of_quota(lab: Lab) {
     let quotas = quota(&lab).await;
     let pages = page(&lab).await;
     let answers = Answers::default();
     let client = answers.for_client(&lab.client("operator").0);
     let scenario = async {
-        wait_until(seconds(10), "the page says so", || async {
+        wait_until(seconds(10), "the status of the page shows it", || async {
             refused(&pages).await.is_some()
         })
         .await;
@@ -64,17 +64,21 @@ async fn out_of_quota(lab: Lab) {
         }
         let writes = answers.writes();
         let statuses = writes.iter().filter(|it| it.path.ends_with("/status"));
-        assert_eq!(statuses.count(), 1, "said once");
+        assert_eq!(statuses.count(), 1, "the status is written once");
         let tries = writes.iter().filter(|it| it.code == 403).count();
         assert!((3..20).contains(&tries), "{tries}");
         quotas
             .delete("few", &DeleteParams::default())
             .await
             .unwrap();
-        wait_until(seconds(70), "there is room now", || async {
-            let ready = condition_text(&pages, "Ready").await;
-            ready.is_some_and(|(reason, _)| reason == "Settled")
-        })
+        wait_until(
+            seconds(70),
+            "the child is created after the quota is gone",
+            || async {
+                let ready = condition_text(&pages, "Ready").await;
+                ready.is_some_and(|(reason, _)| reason == "Settled")
+            },
+        )
         .await;
         assert_eq!(condition_text(&pages, "Reconciling").await, None);
     };
@@ -108,11 +112,11 @@ fn rejected_token_is_reported() {
         }
         refused(&pages).await
     });
-    let message = message.expect("it is said");
+    let message = message.expect("the status has a message");
     assert!(message.ends_with("Unauthorized"), "{message}");
 }
 
-/// Makes a Secret, or a config map through the bare client.
+/// Creates a Secret, or a config map through the bare client.
 async fn publish_secret_error(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let metadata = ObjectMeta {
         name: Some("kept".to_owned()),
@@ -139,7 +143,7 @@ async fn publish_secret_error(page: Arc<Page>, cx: Context<Page>) -> Result<Acti
     Ok(Action::Done)
 }
 
-/// A policy that repeats what it refuses.
+/// A policy whose message quotes the rejected value.
 async fn policy(lab: &Lab) {
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
@@ -177,7 +181,7 @@ async fn create(lab: &Lab, plural: &str, object: &Value) {
     lab.user().request::<Value>(request).await.unwrap();
 }
 
-/// What the page says of a policy that refuses its child.
+/// The page's message about a policy that rejects its child.
 async fn by_policy(lab: Lab, title: &'static str) -> String {
     policy(&lab).await;
     let pages = page(&lab).await;
@@ -186,13 +190,14 @@ async fn by_policy(lab: Lab, title: &'static str) -> String {
     pages.patch("front", &parameters, &patch).await.unwrap();
     // On a real server it takes a moment until a policy is enforced.
     sleep(seconds(10)).await;
-    let controller = Controller::new("page", publish_secret_error).owns::<Secret>(Predicate::always());
+    let controller =
+        Controller::new("page", publish_secret_error).owns::<Secret>(Predicate::always());
     let engine = Engine::new("pages", lab.client("operator").0).controller(controller);
     tokio::select! { biased;
         () = sleep(seconds(30)) => {}
         ended = engine.run(std::future::pending()) => panic!("it ended: {ended:?}"),
     }
-    refused(&pages).await.expect("it is said")
+    refused(&pages).await.expect("the status has a message")
 }
 
 #[test]
@@ -203,6 +208,6 @@ fn policy_message_is_shown_but_not_for_a_secret() {
     let message = on_box(3, |lab| by_policy(lab, "secret"));
     assert_eq!(
         message,
-        "apply of Secret default/kept: the server answered 403 Forbidden"
+        "apply of Secret default/kept: server responded with 403 Forbidden"
     );
 }

@@ -1,5 +1,5 @@
-//! Promise: labels of other people's objects are set and taken away whoever wrote them, and each
-//! replica can say something of itself without the lease.
+//! Promise: labels of objects of other writers can be set and removed regardless of who wrote them, and each
+//! replica can report its own state without the lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::lab::{Lab, on_box, page, seconds, wait_until};
 use crate::page::Page;
 
-/// A node with all its labels and nothing else.
+/// A node with all its labels and no other fields.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct LabeledNode {
     metadata: ViewMeta<BTreeMap<String, String>>,
@@ -32,7 +32,7 @@ impl View for LabeledNode {
     }
 }
 
-/// Moves the label `page` of the node: whatever it says, it shall be the page's name.
+/// Moves the label `page` of the node: any other value is replaced by the page's name.
 async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
     let key = ObjectKey::new(None, "worker");
     let name = page.metadata.name.clone();
@@ -41,11 +41,14 @@ async fn move_label(page: Arc<Page>, cx: Context<Page>) -> Result<Action> {
         ..MetadataPatch::default()
     };
     cx.patch_metadata::<LabeledNode>(&key, &change).await?;
-    let seen = cx.cache::<LabeledNode>()?.get(&key).expect("it is cached");
+    let seen = cx
+        .cache::<LabeledNode>()?
+        .get(&key)
+        .expect("the node is cached");
     assert_eq!(
         seen.metadata.labels.get("page"),
         name.as_ref(),
-        "read back at once"
+        "the cache shows the label at once"
     );
     Ok(Action::Done)
 }
@@ -101,7 +104,7 @@ fn foreign_label_is_replaced_and_another_removed() {
     assert_eq!(labels, [("kept", "1"), ("page", "front")]);
 }
 
-/// Says which replica it is, and which leader it would be.
+/// Reports its identity and its term.
 fn label_writer(identity: &'static str, everywhere: bool) -> Controller<Page> {
     let said = move |_: Arc<Page>, cx: Context<Page>| async move {
         let data = [("term".to_owned(), cx.leader_term().to_string())];
@@ -125,7 +128,7 @@ fn label_writer(identity: &'static str, everywhere: bool) -> Controller<Page> {
     }
 }
 
-/// How many of two replicas have spoken after ten seconds, and whether the page has a status.
+/// How many of two replicas have reported after ten seconds, and whether the page has a status.
 fn count_reports(everywhere: bool) -> (usize, bool) {
     on_box(2, move |lab| async move {
         let pages = page(&lab).await;
@@ -159,7 +162,7 @@ fn count_reports(everywhere: bool) -> (usize, bool) {
 #[test]
 fn controller_without_leader_election_needs_no_lease_and_no_status() {
     assert_eq!(count_reports(true), (2, false));
-    assert_eq!(count_reports(false), (1, true), "the leader alone");
+    assert_eq!(count_reports(false), (1, true), "only the leader reports");
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn trigger_runs_its_key_and_deletion_calls_the_hook() {
         for _ in 0..3 {
             tokio::time::sleep(seconds(5)).await;
             poke.enqueue(&ObjectKey::new(Some("default"), "front"));
-            poke.enqueue(&ObjectKey::new(Some("default"), "nobody"));
+            poke.enqueue(&ObjectKey::new(Some("default"), "missing"));
         }
         tokio::time::sleep(seconds(5)).await;
         pages

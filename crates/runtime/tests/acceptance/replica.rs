@@ -1,4 +1,4 @@
-//! A replica as a process that can stop in the middle of anything, on the box and on a real server.
+//! A replica as a process that can stop at any point, on the box and on a real server.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -25,18 +25,18 @@ impl Process {
         spawn(&self.pause, &self.tasks, Box::pin(task));
     }
 
-    /// Where an engine puts its tasks so that they stop with this process.
+    /// Tasks of an engine that stop with this process.
     pub(crate) fn tasks(&self) -> Tasks {
         let (pause, tasks) = (self.pause.clone(), self.tasks.clone());
         Tasks::with_spawner(move |task| spawn(&pause, &tasks, task))
     }
 
-    /// Nothing of it runs any more, while time passes.
+    /// Suspends the process while time passes.
     pub(crate) fn freeze(&self) {
         self.pause.0.lock().unwrap().frozen = true;
     }
 
-    /// It runs on, and does not know.
+    /// Resumes the process. It cannot observe the pause.
     pub(crate) fn thaw(&self) {
         let mut state = self.pause.0.lock().unwrap();
         state.frozen = false;
@@ -92,7 +92,7 @@ impl Future for Pausable {
     }
 }
 
-/// Stands between a replica and the world: counts its writes, and holds one step of it on demand.
+/// A proxy between a replica and its server: counts its writes, and holds one step on demand.
 #[derive(Clone, Default)]
 pub(crate) struct Turnstile(Arc<Inner>);
 
@@ -105,8 +105,8 @@ struct Inner {
 }
 
 impl Turnstile {
-    /// A client whose requests pass here. One that is held is out of the hands of its sender: it
-    /// reaches the server even if nobody waits for the answer any more.
+    /// A client whose requests pass through here. A held request has left its sender: it
+    /// reaches the server even if the sender no longer waits for the response.
     pub(crate) fn client(&self, client: &Client) -> Client {
         let (inner, this) = (client.clone(), self.clone());
         let service = service_fn(move |request: Request<Body>| {
@@ -155,7 +155,7 @@ impl Turnstile {
         }
     }
 
-    /// Holds the next step, or request, whose name begins and ends like this.
+    /// Holds the next step, or request, whose name has this beginning and end.
     pub(crate) fn hold(&self, start: &'static str, end: &'static str) {
         *self.0.hold.lock().unwrap() = Some((start, end));
     }
@@ -165,12 +165,12 @@ impl Turnstile {
         self.0.reached.notified().await;
     }
 
-    /// Lets it go.
+    /// Releases the held step.
     pub(crate) fn open(&self) {
         self.0.open.notify_one();
     }
 
-    /// The writes that were carried out, leases and events aside.
+    /// The number of completed writes, except for leases and Events.
     pub(crate) fn writes(&self) -> usize {
         self.0.writes.lock().unwrap().len()
     }

@@ -1,15 +1,15 @@
-//! Promise: a status says what was proven, once, and touches nothing that others say.
+//! Promise: a status shows what was verified, is written once, and keeps the fields of other writers.
 
 use aplomb::conditions::{Condition, PassOutcome};
 use aplomb::{Action, Error, ErrorClass};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
-use crate::lab::{Lab, on_box, on_real, page, seconds, wait_until};
+use crate::lab::{Lab, on_box, on_real, on_real_alone, page, seconds, wait_until};
 use crate::page::Page;
 
 const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
@@ -26,7 +26,7 @@ async fn conditions(pages: &Api<Page>) -> Vec<String> {
     all
 }
 
-/// Trouble of every kind after a success: what the page says, and how often it was written.
+/// Errors of every class after a success: the page's status, and how often it was written.
 async fn report_errors(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
@@ -55,11 +55,11 @@ async fn report_errors(lab: Lab) {
         assert_eq!(
             bench.answers.writes().len() - before,
             1,
-            "{class:?} is said once"
+            "{class:?} is written once"
         );
     }
     let before = bench.answers.writes().len();
-    let conflict = Error::new(ErrorClass::Conflict, "somebody was first");
+    let conflict = Error::new(ErrorClass::Conflict, "another writer was first");
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 9 }));
     pass.flush(PassOutcome::Failed(&conflict)).await.unwrap();
@@ -83,13 +83,17 @@ fn real_error_is_reported_once_and_keeps_proven_conditions() {
     on_real(report_errors);
 }
 
-/// What a pass that says nothing of the status leaves of it.
+/// The status after a pass that does not set it.
 async fn keep_status(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start(&lab).await;
     let pass = bench.pass(&bench.front());
     pass.status(json!({ "words": 5 }));
-    pass.condition(Condition::new_true("Probed", "Answered", "a probe came back"));
+    pass.condition(Condition::new_true(
+        "Probed",
+        "Answered",
+        "a probe came back",
+    ));
     pass.flush(SETTLED).await.unwrap();
     let error = Error::new(ErrorClass::Unavailable, "down");
     let silent = bench.pass(&bench.front());
@@ -119,7 +123,7 @@ fn real_pass_without_status_keeps_the_status() {
     on_real(keep_status);
 }
 
-/// The page is deleted, and its watch is slow to tell.
+/// The page is deleted, and its watch lags.
 async fn deleted(lab: Lab) {
     let pages = page(&lab).await;
     let bench = Bench::start_with(&lab, WatchFault::Lagged(seconds(5))).await;
@@ -130,7 +134,10 @@ async fn deleted(lab: Lab) {
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 5 }));
     pass.flush(SETTLED).await.unwrap();
-    assert!(bench.pages.get(&bench.key).is_none(), "the next pass knows");
+    assert!(
+        bench.pages.get(&bench.key).is_none(),
+        "the cache shows the deletion"
+    );
     let before = bench.answers.writes().len();
     let pass = bench.pass(&front);
     pass.status(json!({ "words": 6 }));
@@ -139,7 +146,7 @@ async fn deleted(lab: Lab) {
     assert_eq!(
         bench.answers.writes().len(),
         before,
-        "nothing is said of it"
+        "no status is written for a deleted page"
     );
 }
 
@@ -148,7 +155,7 @@ fn deleted_owner_is_detected_before_its_watch_event() {
     on_box(1, deleted);
 }
 
-/// Declares the conditions a list with the key `type`, as a definition should.
+/// Declares the conditions as a list with the key `type`, as a definition should.
 async fn key_conditions(lab: &Lab) {
     let mut definition = serde_json::to_value(Page::crd()).unwrap();
     let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/conditions";
@@ -164,7 +171,7 @@ async fn key_conditions(lab: &Lab) {
         .unwrap();
 }
 
-/// Another controller has a condition of its own on the page.
+/// Another controller has its own condition on the page.
 async fn apply_next_to_others(lab: Lab, keyed: bool) {
     let pages = page(&lab).await;
     if keyed {
@@ -192,11 +199,11 @@ async fn apply_next_to_others(lab: Lab, keyed: bool) {
     assert_eq!(
         bench.answers.writes().len(),
         1,
-        "theirs is no reason to write"
+        "another manager's condition causes no write"
     );
     if keyed {
         apply_status(&pages, "them", &json!([])).await;
-        wait_until(seconds(5), "it is seen", || async {
+        wait_until(seconds(5), "the cache shows it", || async {
             bench.front().status.as_ref().unwrap().conditions.len() == 1
         })
         .await;
@@ -204,7 +211,7 @@ async fn apply_next_to_others(lab: Lab, keyed: bool) {
         assert_eq!(
             conditions(&pages).await,
             ["Ready=True/Settled"],
-            "what they take back goes"
+            "a condition that they remove is gone"
         );
     }
 }
@@ -230,6 +237,6 @@ fn conditions_of_others_stay() {
 #[test]
 #[ignore = "needs the real control plane"]
 fn real_conditions_of_others_stay() {
-    on_real(|lab| apply_next_to_others(lab, true));
-    on_real(|lab| apply_next_to_others(lab, false));
+    on_real_alone(|lab| apply_next_to_others(lab, true));
+    on_real_alone(|lab| apply_next_to_others(lab, false));
 }

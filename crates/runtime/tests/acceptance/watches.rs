@@ -1,4 +1,4 @@
-//! Watches fail in every way a watch can, alone, and say so.
+//! Watches that fail in every possible way, each alone, and their reported state.
 
 mod engines;
 mod losses;
@@ -11,8 +11,8 @@ use aplomb::tasks::{TaskHandle, Tasks};
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::{ReflectorTiming, Scope};
 use aplomb::{Cache, Informer, InformerSet, ObjectKey};
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::{Cluster, World};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -46,7 +46,7 @@ async fn touch(cluster: &Cluster, name: &str, value: u64) {
     let patch = Patch::Merge(json!({ "data": { "n": value.to_string() } }));
     let maps = maps(cluster);
     let patched = maps.patch(name, &PatchParams::default(), &patch).await;
-    patched.expect("it is there");
+    patched.expect("the object exists");
 }
 
 fn in_default() -> Scope {
@@ -58,7 +58,7 @@ fn in_default() -> Scope {
 
 type EventLog = Arc<Mutex<Vec<(Duration, String)>>>;
 
-/// A hub of the client `operator` with a watch of the config maps, and what it told.
+/// A hub of the client `operator` with a watch of the config maps, and its events.
 struct Setup {
     hub: InformerSet,
     watch: Informer<ConfigMap>,
@@ -99,7 +99,7 @@ impl Setup {
         }
     }
 
-    /// When `line` was told, since the beginning.
+    /// When the event `line` arrived, since the beginning.
     fn event_time(&self, line: &str) -> Option<Duration> {
         let told = self.events.lock().unwrap();
         let found = told.iter().find(|(_, told)| told == line);
@@ -112,7 +112,10 @@ impl Setup {
 
     async fn wait_until_synced(&self) {
         let soon = Instant::now() + 10 * SECOND;
-        self.watch.wait_until_synced(soon).await.expect("the box answers");
+        self.watch
+            .wait_until_synced(soon)
+            .await
+            .expect("the watch becomes ready");
     }
 
     fn event_lines(&self) -> Vec<String> {
@@ -130,7 +133,7 @@ fn a_cache_follows_creations_changes_and_deletions() {
         create(&cluster, "b").await;
         touch(&cluster, "a", 1).await;
         let deleted = maps(&cluster).delete("b", &DeleteParams::default()).await;
-        deleted.expect("it is there");
+        deleted.expect("the object exists");
         sleep(SECOND).await;
         let told = setup.event_lines();
         let about = |name: &str| -> Vec<String> {
@@ -147,7 +150,7 @@ fn a_cache_follows_creations_changes_and_deletions() {
     });
 }
 
-/// When each of three creations, 20 s apart, is told, with the secrets' watch failing or not.
+/// When each of three creations, 20 s apart, is delivered, with the secrets' watch failing or not.
 fn latencies(failing: bool) -> Vec<Option<Duration>> {
     let run = world().run(move |cluster| async move {
         if failing {
@@ -174,10 +177,10 @@ fn a_watch_that_always_fails_adds_nothing_to_the_others() {
     let (alone, beside) = (latencies(false), latencies(true));
     assert_eq!(alone, beside);
     let expected = [20, 40, 60].map(|at| Some(at * SECOND));
-    assert_eq!(alone, expected, "each is told when it happens");
+    assert_eq!(alone, expected, "each event is delivered when it happens");
 }
 
-/// The same with one backoff for both watches, which is what our own tasks and backoffs replace.
+/// The same with one backoff for both watches, instead of one per watch.
 #[test]
 fn shared_backoff_delays_the_other_watches() {
     let run = world().run(|cluster| async move {
@@ -194,7 +197,11 @@ fn shared_backoff_delays_the_other_watches() {
         let names = names.map(|event| event.is_ok_and(|event| matches!(event, Event::Apply(_))));
         let failing = failing.map(|event| event.map(|_| false));
         let both = futures::stream::select(names.map(Ok), failing).default_backoff();
-        let told = tokio::spawn(both.filter_map(record_event_time).take(5).collect::<Vec<Instant>>());
+        let told = tokio::spawn(
+            both.filter_map(record_event_time)
+                .take(5)
+                .collect::<Vec<Instant>>(),
+        );
         let mut made = Vec::new();
         for at in 0..5 {
             sleep(97 * SECOND).await;
@@ -225,13 +232,13 @@ fn readiness_error_names_the_failing_watch() {
         (ready.unwrap_err().to_string(), setup.watch.state())
     });
     let (error, other) = run.value;
-    let expected = "the watch of Secret in namespace default is not ready: Unauthorized (401)";
+    let expected = "watch of Secret in namespace default is not ready: Unauthorized (401)";
     assert_eq!(error, expected);
-    assert!(other.freshness.is_fresh(), "the other one is");
+    assert!(other.freshness.is_fresh(), "the other watch is fresh");
 }
 
 /// A watch that is black-holed ten seconds after it was opened, and a creation ten seconds later:
-/// when the creation is told, within five minutes.
+/// when the creation is delivered, within five minutes.
 fn black_hole(silence: Duration) -> Option<Duration> {
     let run = world().run(move |cluster| async move {
         let fault = Fault::Watch(WatchFault::BlackHoled(10 * SECOND));
@@ -259,7 +266,7 @@ fn a_black_holed_watch_is_noticed_within_90_seconds() {
     assert_eq!(
         black_hole(3600 * SECOND),
         None,
-        "without the limit it is not"
+        "without the limit it is not delivered"
     );
 }
 
@@ -301,7 +308,7 @@ fn disconnected_cache_is_stale_until_it_reconnects() {
             "the head of a new watch proves nothing"
         );
         assert!(state.freshness.synced);
-        assert_eq!(state.trouble.as_deref(), Some("nothing was heard"));
+        assert_eq!(state.trouble.as_deref(), Some("no data received"));
         let metrics = setup.telemetry.text();
         let age = "aplomb_watch_freshness_seconds{kind=\"ConfigMap\"} 90.0";
         assert!(metrics.contains(age), "{metrics}");
@@ -316,7 +323,7 @@ fn disconnected_cache_is_stale_until_it_reconnects() {
 #[test]
 fn missing_response_head_times_out() {
     world().run(|cluster| async move {
-        let slow = aplomb_apiserver::faults::Latency::Fixed(3600 * SECOND);
+        let slow = aplomb_simulation::faults::Latency::Fixed(3600 * SECOND);
         let rule = Rule::new(Fault::Latency(slow)).on(Match::watches());
         cluster.faults("operator").add(rule.once());
         let setup = Setup::start(&cluster, ReflectorTiming::default());

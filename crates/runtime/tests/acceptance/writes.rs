@@ -1,5 +1,5 @@
-//! Promise: what is so already is not written, what is written is seen by the next read, and no write
-//! of ours runs us again or hides a change of somebody else's.
+//! Promise: an equal object is not written, a write is visible to the next read, and no write
+//! of ours runs us again or hides a change of another writer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use aplomb::conditions::PassOutcome;
 use aplomb::{Action, Context, Controller, Engine, ErrorClass, Predicate};
-use aplomb_apiserver::faults::WatchFault;
+use aplomb_simulation::faults::WatchFault;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
-use crate::bench::{Bench, MANAGER, CacheWithoutWrites, config_map, deployment, service};
+use crate::bench::{Bench, CacheWithoutWrites, MANAGER, config_map, deployment, service};
 use crate::lab::{Answers, Lab, on_box, on_real, page, seconds, wait_until};
 use crate::page::Page;
 
 const SETTLED: PassOutcome<'static> = PassOutcome::Action(&Action::Done);
 
-/// A page that counts its passes in its status, each from the cached object, back to back. With the
-/// watch behind, only the cache's memory of our own writes knows the last count.
+/// A page that counts its passes in its status, each from the cached object, back to back. With a
+/// lagging watch, only the cache's overlay of our own writes has the last count.
 async fn increments(lab: Lab, remembers: bool) -> (usize, usize) {
     const TIMES: usize = 1_000;
     let pages = page(&lab).await;
@@ -60,7 +60,7 @@ fn real_thousand_increments_from_the_cache_are_all_kept() {
     assert!(lost > 0, "without the overlay some must be lost");
 }
 
-/// Everything a page wants, written as usual kinds write it.
+/// Writes everything that a page needs, like a typical operator.
 async fn converge(bench: &Bench, count: usize, suppress: bool) {
     let front = bench.front();
     let pass = if suppress {
@@ -82,7 +82,7 @@ async fn converge(bench: &Bench, count: usize, suppress: bool) {
     pass.flush(SETTLED).await.unwrap();
 }
 
-/// How many requests a restart costs, and how many when nothing is left out.
+/// How many requests a restart costs, and how many without suppression.
 async fn restart(lab: Lab, count: usize) -> (usize, usize) {
     page(&lab).await;
     converge(&Bench::start(&lab).await, count, true).await;
@@ -104,7 +104,7 @@ fn real_a_restart_of_converged_objects_writes_nothing() {
     assert_eq!(on_real(|lab| restart(lab, 10)), (0, 31));
 }
 
-/// A quantity that the server spells otherwise: writes by pass, with a restart before the third.
+/// A quantity that the server normalizes: writes by pass, with a restart before the third.
 async fn write_normalized_values(lab: Lab) -> Vec<usize> {
     page(&lab).await;
     let mut counts = Vec::new();
@@ -133,8 +133,8 @@ fn real_normalized_value_is_written_once_per_process() {
     assert_eq!(on_real(write_normalized_values), [1, 0, 1, 0]);
 }
 
-/// A write that changes nothing is answered with a version somebody else made. Whether that change
-/// is told as somebody else's.
+/// A write that changes nothing is answered with a version of another writer. Checks that its change
+/// is reported as foreign.
 async fn change_behind_no_op(lab: Lab) {
     page(&lab).await;
     let lag = WatchFault::Lagged(Duration::from_millis(300));
@@ -146,7 +146,7 @@ async fn change_behind_no_op(lab: Lab) {
         .apply(&wanted, Some(&bench.maps))
         .await
         .unwrap();
-    wait_until(seconds(5), "the child is told", || async {
+    wait_until(seconds(5), "the event of the child arrives", || async {
         bench.event_origins("child").len() == 1
     })
     .await;
@@ -160,12 +160,12 @@ async fn change_behind_no_op(lab: Lab) {
         .apply(&wanted, Some(&bench.maps))
         .await
         .unwrap();
-    wait_until(seconds(5), "the change is told", || async {
+    wait_until(seconds(5), "the event of the change arrives", || async {
         bench.event_origins("child").len() == 2
     })
     .await;
     let own: Vec<bool> = bench.event_origins("child");
-    assert_eq!(own, [true, false], "their change is news");
+    assert_eq!(own, [true, false], "the other writer's change passes");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn real_no_op_write_hides_no_foreign_change() {
     on_real(change_behind_no_op);
 }
 
-/// How often a reconcile runs: after its own writes alone, and after another's.
+/// How often a reconcile runs: after its own writes alone, and after another writer's.
 async fn runs(lab: Lab) -> (usize, usize) {
     let pages = page(&lab).await;
     let runs = Arc::new(AtomicUsize::new(0));
@@ -199,7 +199,8 @@ async fn runs(lab: Lab) -> (usize, usize) {
         .owns::<k8s_openapi::api::apps::v1::Deployment>(Predicate::always())
         .predicate(Predicate::always());
     let answers = Answers::default();
-    let engine = Engine::new(MANAGER, answers.for_client(&lab.client("operator").0)).controller(controller);
+    let engine =
+        Engine::new(MANAGER, answers.for_client(&lab.client("operator").0)).controller(controller);
     let scenario = async {
         wait_until(seconds(10), "the status is written", || async {
             pages.get("front").await.unwrap().status.is_some()
@@ -212,7 +213,7 @@ async fn runs(lab: Lab) -> (usize, usize) {
         maps.patch("child", &PatchParams::default(), &patch)
             .await
             .unwrap();
-        wait_until(seconds(10), "it is put right", || async {
+        wait_until(seconds(10), "the child is corrected", || async {
             maps.get("child").await.unwrap().data.unwrap()["value"] == "a title"
         })
         .await;

@@ -1,5 +1,5 @@
-//! A registered agent while it runs: follows its two objects, keeps what they ask for going, tells what
-//! happens, and gives up what it has at the end.
+//! A registered agent while it runs: watches its two objects, applies what they require, reports events, and
+//! releases its lease at the end.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use tokio::sync::{mpsc, watch};
 
 use super::{AgentSettings, Registered};
 use crate::accept::{self, AllowedGateways};
-use crate::answer::StreamHandler;
-use crate::beat::{LeaseTask, lease};
+use crate::beat::{LeaseTask, lease_duration};
+use crate::endpoint::{AgentEndpoint, EndpointConfig};
 use crate::error::{Error, Result};
 use crate::event::AgentEvent;
+use crate::informers::{AgentInformers, ObservedObject};
 use crate::origin::OriginPool;
-use crate::progress::ReportedState;
 use crate::publish::AgentIdentity;
 use crate::register;
+use crate::reported::ReportedState;
 use crate::serve;
-use crate::station::{AgentEndpoint, EndpointConfig};
+use crate::stream_handler::StreamHandler;
 use crate::target::ExposedTargets;
-use crate::watched::{AgentInformers, ObservedObject};
 
 /// A registered agent.
 pub(super) struct RunningAgent {
@@ -29,16 +29,16 @@ pub(super) struct RunningAgent {
     settings: AgentSettings,
     events: mpsc::UnboundedSender<AgentEvent>,
     registered: Registered,
-    watches: AgentInformers,
+    informers: AgentInformers,
     connector: watch::Receiver<ObservedObject<Connector>>,
     proxy: Option<watch::Receiver<ObservedObject<HttpProxy>>>,
-    listed: watch::Sender<AllowedGateways>,
-    ground: EndpointConfig,
-    station: Option<AgentEndpoint>,
-    beat: LeaseTask,
-    progress: ReportedState,
-    /// What was told of the Connector last.
-    standing: Option<AgentEvent>,
+    allowed_gateways: watch::Sender<AllowedGateways>,
+    endpoint_config: EndpointConfig,
+    endpoint: Option<AgentEndpoint>,
+    lease_task: LeaseTask,
+    reported: ReportedState,
+    /// The last reported event about the Connector.
+    last_connector_event: Option<AgentEvent>,
 }
 
 impl RunningAgent {
@@ -48,42 +48,47 @@ impl RunningAgent {
         events: mpsc::UnboundedSender<AgentEvent>,
         registered: Registered,
     ) -> Result<Self> {
-        let session = session();
+        let session = new_session();
         let namespace = &settings.connector.namespace;
         let mut watches = AgentInformers::new(client.clone());
-        let connector = watches.object(namespace, &registered.connector);
+        let connector = watches.watch_object(namespace, &registered.connector);
         let proxy = registered.proxy.as_ref();
-        let proxy = proxy.map(|proxy| watches.object(namespace, proxy));
+        let proxy = proxy.map(|proxy| watches.watch_object(namespace, proxy));
         let listed = watch::Sender::new(AllowedGateways::default());
         let ground = EndpointConfig {
             secret: settings.key.secret().clone(),
             network: settings.network.clone(),
-            answers: Arc::new(answers(&settings, &registered, &session, events.clone())?),
-            listed: listed.subscribe(),
+            stream_handler: Arc::new(stream_handler(
+                &settings,
+                &registered,
+                &session,
+                events.clone(),
+            )?),
+            allowed_gateways: listed.subscribe(),
             connectors: Api::namespaced(client.clone(), namespace),
             name: settings.connector.name.clone(),
             identity: identity(&settings, &session),
             connector: connector.clone(),
             events: events.clone(),
         };
-        let beat = LeaseTask::start(client.clone(), &settings, &registered.connector, &session);
+        let beat = LeaseTask::spawn(client.clone(), &settings, &registered.connector, &session);
         watches.start();
         let agent = Self {
             client,
             settings,
             events,
             registered,
-            watches,
+            informers: watches,
             connector,
             proxy,
-            listed,
-            ground,
-            station: None,
-            beat,
-            progress: ReportedState::default(),
-            standing: None,
+            allowed_gateways: listed,
+            endpoint_config: ground,
+            endpoint: None,
+            lease_task: beat,
+            reported: ReportedState::default(),
+            last_connector_event: None,
         };
-        agent.tell(agent.registered_event(session));
+        agent.send_event(agent.registered_event(session));
         Ok(agent)
     }
 
@@ -96,28 +101,28 @@ impl RunningAgent {
         }
     }
 
-    fn tell(&self, event: AgentEvent) {
-        // Nobody may be listening any more.
+    fn send_event(&self, event: AgentEvent) {
+        // The receiver may be dropped.
         drop(self.events.send(event));
     }
 
-    /// Follows what happens until something ends it.
-    pub(super) async fn watch(&mut self) -> Error {
+    /// Handles changes until something ends the agent.
+    pub(super) async fn run(&mut self) -> Error {
         let mut synced = false;
         loop {
             let step = tokio::select! {
                 biased;
-                // Neither sender is dropped while the watches are held.
-                _ = self.connector.changed() => self.connector_changed().await,
-                _ = changed(&mut self.proxy) => self.proxy_changed(),
-                pulse = self.beat.changed() => {
-                    self.tell(pulse);
+                // Neither sender is dropped while the watches exist.
+                _ = self.connector.changed() => self.on_connector_changed().await,
+                _ = wait_changed(&mut self.proxy) => self.on_proxy_changed(),
+                pulse = self.lease_task.next_event() => {
+                    self.send_event(pulse);
                     Ok(())
                 }
-                error = failed(&mut self.station) => Err(error),
-                () = self.watches.synced(), if !synced => {
+                error = endpoint_failure(&mut self.endpoint) => Err(error),
+                () = self.informers.wait_synced(), if !synced => {
                     synced = true;
-                    self.missing()
+                    self.check_missing()
                 }
             };
             if let Err(error) = step {
@@ -126,65 +131,71 @@ impl RunningAgent {
         }
     }
 
-    /// An object that went before the watch began was never seen.
-    fn missing(&mut self) -> Result<()> {
-        if matches!(*self.connector.borrow(), ObservedObject::Nothing) {
-            return Err(self.deleted("connector", &self.settings.connector.name));
+    /// An object that was deleted before the watch began never appears in it.
+    fn check_missing(&mut self) -> Result<()> {
+        if matches!(*self.connector.borrow(), ObservedObject::Unknown) {
+            return Err(self.deleted_error("connector", &self.settings.connector.name));
         }
         let unseen =
-            |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), ObservedObject::Nothing);
+            |proxy: &watch::Receiver<_>| matches!(*proxy.borrow(), ObservedObject::Unknown);
         match (&self.settings.proxy, &self.proxy) {
             (Some(wish), Some(proxy)) if unseen(proxy) => {
-                Err(self.deleted("httpproxy", &wish.name))
+                Err(self.deleted_error("httpproxy", &wish.name))
             }
             _ => Ok(()),
         }
     }
 
-    fn deleted(&self, kind: &str, name: &str) -> Error {
+    fn deleted_error(&self, kind: &str, name: &str) -> Error {
         let object = format!("{kind}/{name}");
-        self.tell(AgentEvent::Deleted {
+        self.send_event(AgentEvent::Deleted {
             object: object.clone(),
         });
         Error::Deleted(object)
     }
 
-    async fn connector_changed(&mut self) -> Result<()> {
+    async fn on_connector_changed(&mut self) -> Result<()> {
         let seen = self.connector.borrow_and_update().clone();
         let connector = match seen {
-            ObservedObject::Nothing => return Ok(()),
-            ObservedObject::Gone => {
-                return Err(self.deleted("connector", &self.settings.connector.name));
+            ObservedObject::Unknown => return Ok(()),
+            ObservedObject::Deleted => {
+                return Err(self.deleted_error("connector", &self.settings.connector.name));
             }
             ObservedObject::Present(connector) => connector,
         };
-        self.beat.follow(lease(&connector));
+        self.lease_task
+            .set_lease_duration(lease_duration(&connector));
         let Some(status) = &connector.status else {
             return Ok(());
         };
         let mut refused = None;
         if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
-            let listed = accept::listed(gateways);
-            self.listed.send_if_modified(|last| {
+            let listed = accept::allowed_gateways(gateways);
+            self.allowed_gateways.send_if_modified(|last| {
                 let news = *last != listed;
                 *last = listed;
                 news
             });
-            refused = self.move_to(relays).await?;
+            refused = self.use_relays(relays).await?;
         }
-        if let Some(standing) = refused.or_else(|| standing(status)) {
-            if self.standing.as_ref() != Some(&standing) {
-                self.tell(standing.clone());
+        if let Some(standing) = refused.or_else(|| connector_event(status)) {
+            if self.last_connector_event.as_ref() != Some(&standing) {
+                self.send_event(standing.clone());
             }
-            self.standing = Some(standing);
+            self.last_connector_event = Some(standing);
         }
         Ok(())
     }
 
-    /// Opens a station with these relays, in place of one with others. Relays that cannot be used leave
-    /// things as they are, and that is what there is to tell: whoever runs the class can mend it.
-    async fn move_to(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
-        if self.station.as_ref().is_some_and(|open| open.uses(relays)) {
+    /// Opens an endpoint with these relays, in place of one with others. If the relays are invalid, the
+    /// current endpoint stays and the returned event reports it, because the owner of the class can correct
+    /// them.
+    async fn use_relays(&mut self, relays: &[String]) -> Result<Option<AgentEvent>> {
+        if self
+            .endpoint
+            .as_ref()
+            .is_some_and(|open| open.uses_relays(relays))
+        {
             return Ok(None);
         }
         if let Err(error) = serve::relay_mode(relays) {
@@ -193,60 +204,60 @@ impl RunningAgent {
                 message: error.to_string(),
             }));
         }
-        // First, since both may bind the same port.
-        if let Some(old) = self.station.take() {
-            old.vacate().await;
+        // Closed first, since both may bind the same port.
+        if let Some(old) = self.endpoint.take() {
+            old.close_for_replacement().await;
         }
-        self.station = Some(AgentEndpoint::open(&self.ground, relays).await?);
+        self.endpoint = Some(AgentEndpoint::open(&self.endpoint_config, relays).await?);
         Ok(None)
     }
 
-    fn proxy_changed(&mut self) -> Result<()> {
+    fn on_proxy_changed(&mut self) -> Result<()> {
         let (Some(wish), Some(proxy)) = (&self.settings.proxy, &mut self.proxy) else {
             return Ok(());
         };
         let seen = proxy.borrow_and_update().clone();
         match seen {
-            ObservedObject::Nothing => {}
-            ObservedObject::Gone => return Err(self.deleted("httpproxy", &wish.name)),
+            ObservedObject::Unknown => {}
+            ObservedObject::Deleted => return Err(self.deleted_error("httpproxy", &wish.name)),
             ObservedObject::Present(proxy) => {
-                for event in self.progress.news(&proxy) {
-                    self.tell(event);
+                for event in self.reported.new_events(&proxy) {
+                    self.send_event(event);
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives up what is this agent's to give up.
-    pub(super) async fn end(self, why: Option<&Error>) {
+    /// Releases the lease and, if configured, deletes the objects.
+    pub(super) async fn shut_down(self, why: Option<&Error>) {
         let connector = self.settings.connector.name.clone();
         let theirs = match why {
             Some(Error::Replaced(_)) => true,
             Some(Error::Deleted(object)) => *object == format!("connector/{connector}"),
             _ => false,
         };
-        if !theirs && self.beat.release().await {
-            // Nobody may be listening any more.
+        if !theirs && self.lease_task.release().await {
+            // The receiver may be dropped.
             drop(self.events.send(AgentEvent::Released));
         }
-        if let Some(station) = self.station {
+        if let Some(station) = self.endpoint {
             station.close().await;
         }
         if self.settings.delete_on_exit && !matches!(why, Some(Error::Replaced(_))) {
-            delete(&self.client, &self.settings, &self.registered).await;
+            delete_objects(&self.client, &self.settings, &self.registered).await;
         }
     }
 }
 
-fn answers(
+fn stream_handler(
     settings: &AgentSettings,
     registered: &Registered,
     session: &str,
     events: mpsc::UnboundedSender<AgentEvent>,
 ) -> Result<StreamHandler> {
     let exposed = ExposedTargets::new(settings.expose.clone());
-    let origins = OriginPool::new(exposed, &settings.origin)?;
+    let origins = OriginPool::new(exposed, &settings.origin_tls)?;
     let secret = settings.key.secret().clone();
     let connector = ConnectorId {
         namespace: settings.connector.namespace.clone(),
@@ -267,24 +278,24 @@ fn identity(settings: &AgentSettings, session: &str) -> AgentIdentity {
     }
 }
 
-async fn changed<T>(seen: &mut Option<watch::Receiver<T>>) {
+async fn wait_changed<T>(seen: &mut Option<watch::Receiver<T>>) {
     match seen {
-        // The sender is held by the watch for as long as the agent runs.
+        // The watch keeps the sender for as long as the agent runs.
         Some(seen) => drop(seen.changed().await),
         None => std::future::pending().await,
     }
 }
 
-async fn failed(station: &mut Option<AgentEndpoint>) -> Error {
+async fn endpoint_failure(station: &mut Option<AgentEndpoint>) -> Error {
     match station {
-        Some(station) => station.failed().await,
+        Some(station) => station.failure().await,
         None => std::future::pending().await,
     }
 }
 
-async fn delete(client: &Client, settings: &AgentSettings, registered: &Registered) {
+async fn delete_objects(client: &Client, settings: &AgentSettings, registered: &Registered) {
     let namespace = &settings.connector.namespace;
-    let failed = |error: kube::Error| tracing::warn!(%error, "Object cannot be deleted");
+    let failed = |error: kube::Error| tracing::warn!(%error, "Failed to delete object");
     if let Some(proxy) = &registered.proxy {
         let proxies: Api<HttpProxy> = Api::namespaced(client.clone(), namespace);
         let deleted = register::delete(&proxies, &proxy.name_any(), proxy.uid().as_deref()).await;
@@ -297,8 +308,8 @@ async fn delete(client: &Client, settings: &AgentSettings, registered: &Register
     deleted.unwrap_or_else(failed);
 }
 
-/// What a Connector's status says of it to people.
-fn standing(status: &ConnectorStatus) -> Option<AgentEvent> {
+/// The event for a Connector's status.
+fn connector_event(status: &ConnectorStatus) -> Option<AgentEvent> {
     if let (Some(gateways), Some(relays)) = (&status.gateways, &status.relays) {
         return Some(AgentEvent::Accepted {
             gateways: gateways.len(),
@@ -313,8 +324,8 @@ fn standing(status: &ConnectorStatus) -> Option<AgentEvent> {
     })
 }
 
-/// A word for this life of the agent that nobody can guess or repeat.
-fn session() -> String {
+/// The id of this agent session: random, so that it cannot be guessed or repeated.
+fn new_session() -> String {
     let mut bytes = [0; 16];
     rustls::crypto::aws_lc_rs::default_provider()
         .secure_random

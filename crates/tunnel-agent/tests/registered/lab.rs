@@ -1,4 +1,4 @@
-//! A box, an agent in it, and the operator's part.
+//! An API server in a box, an agent, and the operator's part.
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use tokio::time::timeout;
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const NAME: &str = "web";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A cluster that knows the kinds.
+/// A cluster with the CRDs installed.
 pub(crate) struct Lab {
     pub(crate) client: Client,
 }
@@ -38,7 +38,7 @@ impl Lab {
             let name = crd.name_any();
             crds.create(&PostParams::default(), &crd).await?;
             let ready = await_condition(crds.clone(), &name, is_crd_established());
-            timeout(PATIENCE, ready).await??;
+            timeout(TIMEOUT, ready).await??;
         }
         Ok(Self { client })
     }
@@ -51,20 +51,20 @@ impl Lab {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Waits until the lease is held by `session`; by nobody, if that is empty.
-    pub(crate) async fn held_by(&self, session: &str) -> Result<()> {
+    /// Waits until the lease is held by `session`; released, if that is empty.
+    pub(crate) async fn wait_lease_holder(&self, session: &str) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let held = |lease: Option<&Lease>| {
             let spec = lease.and_then(|lease| lease.spec.as_ref());
             spec.and_then(|spec| spec.holder_identity.as_deref()) == Some(session)
         };
-        let held = timeout(PATIENCE, await_condition(leases, NAME, held)).await;
+        let held = timeout(TIMEOUT, await_condition(leases, NAME, held)).await;
         held.with_context(|| format!("never held by {session:?}"))??;
         Ok(())
     }
 
-    /// Writes a part of a status as the operator does.
-    pub(crate) async fn status(&self, status: Value) -> Result<()> {
+    /// Writes part of a status as the operator does.
+    pub(crate) async fn patch_status(&self, status: Value) -> Result<()> {
         let patch = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "Connector", "status": status,
         });
@@ -81,7 +81,7 @@ impl Lab {
 
     pub(crate) async fn accept_with(&self, gateways: &[String], relays: &[&str]) -> Result<()> {
         let status = json!({ "gateways": gateways, "relays": relays });
-        self.status(status).await
+        self.patch_status(status).await
     }
 
     pub(crate) fn agent(&self, settings: AgentSettings) -> Agent {
@@ -90,14 +90,14 @@ impl Lab {
         let shutdown = async move { drop(stopped.await) };
         let work = run(self.client.clone(), settings, events, shutdown);
         Agent {
-            told,
+            events: told,
             stop,
             running: Tasks::on_runtime().spawn(work),
         }
     }
 }
 
-/// Settings of an agent that listens on loopback alone.
+/// Settings of an agent that listens on loopback only.
 pub(crate) fn settings(key: AgentKey) -> AgentSettings {
     let target = "localhost:3000".parse().expect("a target");
     AgentSettings {
@@ -119,7 +119,7 @@ pub(crate) fn settings(key: AgentKey) -> AgentSettings {
             bind: vec![([127, 0, 0, 1], 0).into()],
             ..NetworkConfig::default()
         },
-        origin: OriginTlsSettings::default(),
+        origin_tls: OriginTlsSettings::default(),
         version: "0.1.0".to_owned(),
         device: Some("attic".to_owned()),
         delete_on_exit: false,
@@ -133,37 +133,44 @@ pub(crate) fn key() -> AgentKey {
 
 /// A running agent.
 pub(crate) struct Agent {
-    told: mpsc::UnboundedReceiver<AgentEvent>,
+    events: mpsc::UnboundedReceiver<AgentEvent>,
     stop: oneshot::Sender<()>,
     running: TaskHandle<aplomb_tunnel_agent::Result<()>>,
 }
 
 impl Agent {
     /// The next event that `fits`.
-    pub(crate) async fn until(&mut self, fits: impl Fn(&AgentEvent) -> bool) -> Result<AgentEvent> {
+    pub(crate) async fn next_event(
+        &mut self,
+        fits: impl Fn(&AgentEvent) -> bool,
+    ) -> Result<AgentEvent> {
         let work = async {
             loop {
-                let event = self.told.recv().await.context("the agent ended")?;
+                let event = self.events.recv().await.context("the agent ended")?;
                 if fits(&event) {
                     return Ok(event);
                 }
             }
         };
-        timeout(PATIENCE, work).await.context("never told")?
+        timeout(TIMEOUT, work)
+            .await
+            .context("event was not reported")?
     }
 
     /// How it ends by itself.
-    pub(crate) async fn end(self) -> Result<aplomb_tunnel_agent::Result<()>> {
-        let ended = timeout(PATIENCE, self.running.join()).await;
-        ended.context("it goes on")?.context("it panicked")
+    pub(crate) async fn wait_ended(self) -> Result<aplomb_tunnel_agent::Result<()>> {
+        let ended = timeout(TIMEOUT, self.running.join()).await;
+        ended.context("it keeps running")?.context("it panicked")
     }
 
-    /// Asks it to go, and waits for that.
+    /// Shuts it down and waits for that.
     pub(crate) async fn stop(self) -> Result<Vec<AgentEvent>> {
         drop(self.stop);
-        let ended = timeout(PATIENCE, self.running.join()).await;
-        ended.context("it goes on")?.context("it panicked")??;
-        let mut told = self.told;
+        let ended = timeout(TIMEOUT, self.running.join()).await;
+        ended
+            .context("it keeps running")?
+            .context("it panicked")??;
+        let mut told = self.events;
         let mut rest = Vec::new();
         while let Ok(event) = told.try_recv() {
             rest.push(event);

@@ -1,7 +1,7 @@
-//! A whole agent against an API server in a box, over real iroh on loopback. The operator's part is
-//! played by the test.
+//! A whole agent against an API server in a box, over real iroh on loopback. The test does what the operator
+//! would.
 
 mod lab;
-mod lives;
+mod lifecycle;
+mod other_agents;
 mod relays;
-mod rivals;

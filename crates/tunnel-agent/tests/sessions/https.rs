@@ -1,4 +1,4 @@
-//! Origins that speak TLS: whom the agent trusts, and by which name.
+//! Origins with TLS: which CAs the agent trusts, and which server name it uses.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::lab::{Agent, Gateway, open, rest};
+use crate::lab::{Agent, Gateway, open, read_to_end};
 
 const NAME: &str = "origin.example.com";
 
-/// A service that answers every connection over TLS with what it was sent first.
+/// A service that echoes the first bytes of every TLS connection.
 struct Origin {
     address: String,
     pem: String,
@@ -41,7 +41,7 @@ impl Origin {
         let address = listener.local_addr()?.to_string();
         let work = async move {
             while let Ok((stream, _)) = listener.accept().await {
-                // A client that does not trust us breaks off here.
+                // A client that does not trust our CA aborts here.
                 let Ok(mut stream) = acceptor.accept(stream).await else {
                     continue;
                 };
@@ -60,11 +60,11 @@ impl Origin {
     }
 }
 
-/// What comes of dialling the origin under a name.
-async fn dialled(origin: &Origin, tls: &OriginTlsSettings, name: &str) -> Result<StreamReply> {
+/// The result of dialing the origin with a server name.
+async fn dial_origin(origin: &Origin, tls: &OriginTlsSettings, name: &str) -> Result<StreamReply> {
     let agent = Agent::start(&[&origin.address], tls).await?;
     let gateway = Gateway::start().await?;
-    agent.list(&[&gateway]);
+    agent.allow(&[&gateway]);
     let connection = gateway.connect(&agent).await?;
     let dial = StreamRequest::Dial {
         connector: crate::lab::connector(),
@@ -75,7 +75,7 @@ async fn dialled(origin: &Origin, tls: &OriginTlsSettings, name: &str) -> Result
     let (mut send, mut recv, reply) = open(&connection, &dial).await?;
     if reply == StreamReply::Connected {
         send.write_all(b"hello").await?;
-        ensure!(rest(&mut recv).await? == b"hello");
+        ensure!(read_to_end(&mut recv).await? == b"hello");
     }
     Ok(reply)
 }
@@ -94,24 +94,24 @@ async fn an_https_origin_is_trusted_by_authority_and_name() -> Result<()> {
         ca: Some(file),
         insecure: false,
     };
-    ensure!(dialled(&origin, &trusting, NAME).await? == StreamReply::Connected);
+    ensure!(dial_origin(&origin, &trusting, NAME).await? == StreamReply::Connected);
     ensure!(is_unreachable(
-        &dialled(&origin, &trusting, "other.example.com").await?
+        &dial_origin(&origin, &trusting, "other.example.com").await?
     ));
     ensure!(is_unreachable(
-        &dialled(&origin, &OriginTlsSettings::default(), NAME).await?
+        &dial_origin(&origin, &OriginTlsSettings::default(), NAME).await?
     ));
     Ok(())
 }
 
 #[tokio::test]
-async fn an_https_origin_need_not_be_trusted_if_told_so() -> Result<()> {
+async fn an_https_origin_need_not_be_trusted_with_insecure() -> Result<()> {
     let origin = Origin::start().await?;
     let careless = OriginTlsSettings {
         ca: None,
         insecure: true,
     };
-    let reply = dialled(&origin, &careless, "other.example.com").await?;
+    let reply = dial_origin(&origin, &careless, "other.example.com").await?;
     ensure!(reply == StreamReply::Connected);
     Ok(())
 }

@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::TaskHandle;
 use aplomb_api::wire::{ALPN, ConnectorId, ProofStatement, StreamReply, StreamRequest};
-use aplomb_tunnel_agent::accept::{AllowedGateways, listed};
-use aplomb_tunnel_agent::answer::StreamHandler;
+use aplomb_tunnel_agent::accept::{AllowedGateways, allowed_gateways};
 use aplomb_tunnel_agent::frame;
 use aplomb_tunnel_agent::origin::OriginPool;
 use aplomb_tunnel_agent::serve::{NetworkConfig, bind, serve};
+use aplomb_tunnel_agent::stream_handler::StreamHandler;
 use aplomb_tunnel_agent::tls::OriginTlsSettings;
 use aplomb_tunnel_agent::{AgentEvent, ExposedTarget, ExposedTargets};
 use iroh::endpoint::{Connection, RecvStream, SendStream};
@@ -24,15 +24,14 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) const SESSION: &str = "this-life";
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// An agent that serves whatever it exposes.
-/// How long a gateway that is listed no more keeps its connection here.
-pub(crate) const PARTING: Duration = Duration::from_secs(2);
+/// How long a gateway that was removed from the list keeps its connection here.
+pub(crate) const UNLISTED_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Agent {
     pub(crate) endpoint: Endpoint,
-    pub(crate) listed: watch::Sender<AllowedGateways>,
+    pub(crate) allowed_gateways: watch::Sender<AllowedGateways>,
     pub(crate) released: CancellationToken,
     pub(crate) serving: TaskHandle<()>,
     pub(crate) events: mpsc::UnboundedReceiver<AgentEvent>,
@@ -55,21 +54,21 @@ impl Agent {
             endpoint.clone(),
             Arc::new(answers),
             receiver,
-            PARTING,
+            UNLISTED_GRACE,
             released.clone(),
         );
         Ok(Self {
             endpoint,
-            listed: sender,
+            allowed_gateways: sender,
             released,
             serving: Tasks::on_runtime().spawn(work),
             events,
         })
     }
 
-    pub(crate) fn list(&self, gateways: &[&Gateway]) {
+    pub(crate) fn allow(&self, gateways: &[&Gateway]) {
         let ids: Vec<String> = gateways.iter().map(|g| g.id()).collect();
-        self.listed.send_replace(listed(&ids));
+        self.allowed_gateways.send_replace(allowed_gateways(&ids));
     }
 
     pub(crate) fn address(&self) -> EndpointAddr {
@@ -99,23 +98,23 @@ impl Gateway {
     }
 
     pub(crate) async fn connect(&self, agent: &Agent) -> Result<Connection> {
-        let connected = timeout(PATIENCE, self.0.connect(agent.address(), ALPN)).await;
+        let connected = timeout(TIMEOUT, self.0.connect(agent.address(), ALPN)).await;
         Ok(connected.context("no connection in time")??)
     }
 }
 
-/// Opens a stream with a first message, and reads the answer to it.
+/// Opens a stream with a first message, and reads the response.
 pub(crate) async fn open(
     connection: &Connection,
     open: &StreamRequest,
 ) -> Result<(SendStream, RecvStream, StreamReply)> {
     let work = async {
         let (mut send, mut recv) = connection.open_bi().await?;
-        frame::write(&mut send, open).await?;
-        let reply = frame::read::<StreamReply>(&mut recv).await?;
+        frame::write_message(&mut send, open).await?;
+        let reply = frame::read_message::<StreamReply>(&mut recv).await?;
         anyhow::Ok((send, recv, reply))
     };
-    timeout(PATIENCE, work).await.context("no answer in time")?
+    timeout(TIMEOUT, work).await.context("no answer in time")?
 }
 
 /// The Connector of every agent here.
@@ -154,7 +153,7 @@ pub(crate) fn prove(session: &str, target: &str) -> StreamRequest {
     }
 }
 
-/// A service that sends back what it gets, and after the end of that says goodbye.
+/// A service that echoes its input, and appends "goodbye" after the end.
 pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
@@ -171,21 +170,21 @@ pub(crate) async fn echo() -> Result<(String, TaskHandle<()>)> {
     Ok((address, Tasks::on_runtime().spawn(work)))
 }
 
-/// Everything up to the end of a stream.
-pub(crate) async fn rest(recv: &mut RecvStream) -> Result<Vec<u8>> {
+/// Reads to the end of a stream.
+pub(crate) async fn read_to_end(recv: &mut RecvStream) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = timeout(PATIENCE, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
+    let read = timeout(TIMEOUT, AsyncReadExt::read_to_end(recv, &mut bytes)).await;
     read.context("no end in time")??;
     Ok(bytes)
 }
 
-/// The code a connection is closed with.
+/// The close code of a connection.
 pub(crate) async fn close_code(connection: &Connection) -> Result<u64> {
-    let closed = timeout(PATIENCE, connection.closed()).await;
+    let closed = timeout(TIMEOUT, connection.closed()).await;
     match closed.context("not closed in time")? {
         iroh::endpoint::ConnectionError::ApplicationClosed(close) => {
             Ok(close.error_code.into_inner())
         }
-        other => anyhow::bail!("closed otherwise: {other}"),
+        other => anyhow::bail!("closed for another reason: {other}"),
     }
 }

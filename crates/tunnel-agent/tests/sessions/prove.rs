@@ -1,4 +1,4 @@
-//! Proofs: signed for this session and this gateway, and worthless anywhere else.
+//! Proofs: signed for this session and this gateway, and not valid for others.
 
 use anyhow::{Result, bail};
 use aplomb_api::wire::{OriginState, Proof, StreamRefusal, StreamReply, StreamRequest};
@@ -34,7 +34,7 @@ async fn a_proof_verifies_and_a_changed_one_does_not() -> Result<()> {
     let (origin, _serving) = echo().await?;
     let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
-    agent.list(&[&gateway]);
+    agent.allow(&[&gateway]);
     let proof = proof(&agent, &gateway, &origin).await?;
     assert_eq!(proof.statement, statement(SESSION));
     assert_eq!(proof.gateway, gateway.id());
@@ -58,13 +58,13 @@ async fn a_proof_verifies_and_a_changed_one_does_not() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_proof_says_that_the_origin_is_down() -> Result<()> {
+async fn a_proof_reports_an_unreachable_origin() -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let origin = listener.local_addr()?.to_string();
     drop(listener);
     let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
-    agent.list(&[&gateway]);
+    agent.allow(&[&gateway]);
     let proof = proof(&agent, &gateway, &origin).await?;
     assert_eq!(proof.origin, OriginState::Unreachable);
     assert!(verifies(agent.endpoint.id(), &proof)?);
@@ -72,11 +72,11 @@ async fn a_proof_says_that_the_origin_is_down() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_an_agent_does_not_stand_for_is_not_signed() -> Result<()> {
+async fn a_statement_about_another_agent_is_not_signed() -> Result<()> {
     let (origin, _serving) = echo().await?;
     let agent = Agent::start(&[&origin], &OriginTlsSettings::default()).await?;
     let gateway = Gateway::start().await?;
-    agent.list(&[&gateway]);
+    agent.allow(&[&gateway]);
     let mut short = prove(SESSION, &origin);
     if let StreamRequest::Prove { statement, .. } = &mut short {
         statement.nonce = "0f".to_owned();

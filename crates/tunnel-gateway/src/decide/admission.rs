@@ -1,12 +1,12 @@
-//! Which Gateways are looked at, and whose each of them is. An owner reference counts only if this
-//! gateway itself sees the HTTPProxy of that name and UID in the same namespace: what an object says of
-//! its owner, anybody who may write it can say.
+//! Which Gateways are considered, and who owns each of them. An owner reference counts only if this gateway
+//! itself sees the HTTPProxy of that name and UID in the same namespace, because anyone who may write the
+//! object can set the reference.
 
 use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{CLASS, annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
-use super::order::ObjectAge;
+use super::precedence::ObjectAge;
 use crate::views::GatewayView;
 use crate::world::TableInputs;
 
@@ -14,7 +14,7 @@ use crate::world::TableInputs;
 #[derive(Clone, Debug)]
 pub(super) struct AcceptedGateway<'a> {
     pub(super) gateway: &'a GatewayView,
-    pub(super) whose: GatewayOwner,
+    pub(super) owner: GatewayOwner,
     /// What its tunnel is known by.
     pub(super) uid: String,
     pub(super) age: ObjectAge,
@@ -23,11 +23,11 @@ pub(super) struct AcceptedGateway<'a> {
 impl AcceptedGateway<'_> {
     /// The ConnectorClass whose networks are open to its backends. Its HTTPProxy may name any class, so
     /// that what is said of it is as good.
-    pub(super) fn class(&self) -> &str {
+    pub(super) fn class_name(&self) -> &str {
         let said = self.gateway.metadata.annotations.get(annotations::CLASS);
-        match self.whose {
-            GatewayOwner::Tunnel => said.map_or(CLASS, String::as_str),
-            GatewayOwner::Plain => CLASS,
+        match self.owner {
+            GatewayOwner::Proxy => said.map_or(CLASS, String::as_str),
+            GatewayOwner::Unowned => CLASS,
         }
     }
 }
@@ -36,37 +36,37 @@ impl AcceptedGateway<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GatewayOwner {
     /// An HTTPProxy's.
-    Tunnel,
-    /// Somebody's who writes Gateways.
-    Plain,
+    Proxy,
+    /// Written by a user, without an HTTPProxy.
+    Unowned,
 }
 
 /// Those that are looked at, oldest first.
-pub(super) fn admitted(world: &TableInputs) -> Vec<AcceptedGateway<'_>> {
+pub(super) fn accepted_gateways(world: &TableInputs) -> Vec<AcceptedGateway<'_>> {
     let all = world.gateways.iter().map(|gateway| &**gateway);
-    let mut admitted: Vec<_> = all.filter_map(|gateway| admit(world, gateway)).collect();
+    let mut admitted: Vec<_> = all.filter_map(|gateway| accept(world, gateway)).collect();
     admitted.sort_by(|one, other| one.age.cmp(&other.age));
     admitted
 }
 
-fn admit<'a>(world: &TableInputs, gateway: &'a GatewayView) -> Option<AcceptedGateway<'a>> {
+fn accept<'a>(world: &TableInputs, gateway: &'a GatewayView) -> Option<AcceptedGateway<'a>> {
     let meta = gateway.meta();
     if &*gateway.spec.gateway_class_name != CLASS || meta.deleting {
         return None;
     }
-    let (whose, uid) = match owner(meta.owners) {
-        None => (GatewayOwner::Plain, meta.uid.to_owned()),
+    let (whose, uid) = match controlling_proxy(meta.owners) {
+        None => (GatewayOwner::Unowned, meta.uid.to_owned()),
         Some(ProxyRef { name, uid }) => {
             let seen = world.proxies.get(&ObjectKey::new(meta.namespace, name));
             let its_own = seen.is_some_and(|seen| seen == uid) && name == meta.name;
-            (GatewayOwner::Tunnel, its_own.then(|| uid.to_owned())?)
+            (GatewayOwner::Proxy, its_own.then(|| uid.to_owned())?)
         }
     };
     Some(AcceptedGateway {
         gateway,
-        whose,
+        owner: whose,
         uid,
-        age: ObjectAge::of(&gateway.metadata),
+        age: ObjectAge::new(&gateway.metadata),
     })
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct ProxyRef<'a> {
 }
 
 /// The HTTPProxy that an object with these owners says it is controlled by.
-pub(crate) fn owner(owners: &[OwnerReference]) -> Option<ProxyRef<'_>> {
+pub(crate) fn controlling_proxy(owners: &[OwnerReference]) -> Option<ProxyRef<'_>> {
     let mut owners = owners.iter();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     let (group, _) = owner.api_version.split_once('/')?;

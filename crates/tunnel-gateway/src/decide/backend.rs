@@ -10,7 +10,7 @@ use aplomb_api::tunnel::annotations;
 use ipnet::IpNet;
 use iroh::RelayUrl;
 
-use super::hostname::beside;
+use super::hostname::sibling_key;
 use crate::reason;
 use crate::table::{Addresses, AgentTarget, OriginAddress, OriginTarget, RouteAction};
 use crate::views::{ObjectReference, SliceView};
@@ -18,67 +18,75 @@ use crate::world::{ConnectorInfo, TableInputs};
 
 /// What backends may name.
 pub(super) struct BackendResolver<'a> {
-    world: &'a TableInputs,
+    inputs: &'a TableInputs,
     targets: BTreeMap<&'a ObjectKey, Arc<AgentTarget>>,
 }
 
 impl<'a> BackendResolver<'a> {
     pub(super) fn new(world: &'a TableInputs) -> Self {
         let all = world.connectors.iter();
-        let targets = all
-            .filter_map(|(key, connector)| Some((key, Arc::new(target(world, key, connector)?))));
+        let targets = all.filter_map(|(key, connector)| {
+            Some((key, Arc::new(agent_target(world, key, connector)?)))
+        });
         Self {
             targets: targets.collect(),
-            world,
+            inputs: world,
         }
     }
 
     /// What becomes of requests to a backend. What is missing may come and is said to the client; what
     /// can never work is an error.
-    pub(super) fn action(
+    pub(super) fn resolve(
         &self,
         to: &ObjectReference,
         namespace: &str,
         opened: &[IpNet],
     ) -> Result<RouteAction, String> {
         if to.namespace.as_deref().is_some_and(|it| it != namespace) {
-            return Err("a backend of another namespace is not used".to_owned());
+            return Err("a backend must be in the namespace of its route".to_owned());
         }
         let port = to.port.and_then(|port| u16::try_from(port).ok());
         let port = port
             .filter(|port| *port > 0)
             .ok_or("a backend needs a port")?;
-        let key = beside(namespace, &to.name);
+        let key = sibling_key(namespace, &to.name);
         let kind = (
             to.group.as_deref().unwrap_or(""),
             to.kind.as_deref().unwrap_or("Service"),
         );
         match kind {
-            ("discovery.k8s.io", "EndpointSlice") => match self.world.slices.get(&key) {
-                Some(slice) => self.slice(slice, port, opened),
-                None => Ok(nowhere(502, reason::ORIGIN_UNREACHABLE)),
+            ("discovery.k8s.io", "EndpointSlice") => match self.inputs.slices.get(&key) {
+                Some(slice) => self.resolve_slice(slice, port, opened),
+                None => Ok(no_backend(502, reason::ORIGIN_UNREACHABLE)),
             },
             ("aplomb.dev", "Connector") => {
-                Ok(self.through(&key, format!("localhost:{port}"), None))
+                Ok(self.agent_action(&key, format!("localhost:{port}"), None))
             }
             (group, kind) => Err(format!(
-                "{kind} of {group:?} is no backend here: use EndpointSlice or Connector"
+                "{kind} of {group:?} is not supported as a backend: use EndpointSlice or Connector"
             )),
         }
     }
 
-    fn slice(&self, slice: &SliceView, port: u16, opened: &[IpNet]) -> Result<RouteAction, String> {
+    fn resolve_slice(
+        &self,
+        slice: &SliceView,
+        port: u16,
+        opened: &[IpNet],
+    ) -> Result<RouteAction, String> {
         let marks = &slice.metadata.annotations;
-        let dialled = marks.get(annotations::ENDPOINT).map(|it| endpoint(it));
+        let dialled = marks
+            .get(annotations::ENDPOINT)
+            .map(|it| parse_endpoint(it));
         let dialled = dialled.transpose()?;
         let tls = dialled.as_ref().filter(|it| it.https).map(|it| {
             let said = marks.get(annotations::TLS_HOSTNAME);
             said.cloned().unwrap_or_else(|| it.host.clone())
         });
         if let Some(connector) = marks.get(annotations::CONNECTOR) {
-            let key = beside(slice.metadata.namespace(), connector);
+            let key = sibling_key(slice.metadata.namespace(), connector);
             let authority = dialled.map_or_else(|| format!("localhost:{port}"), |it| it.authority);
-            return Ok(self.through(&key, authority, tls));
+            return Ok(self.agent_action(&key, authority, tls));
         }
         let ready = slice
             .endpoints
@@ -90,20 +98,20 @@ impl<'a> BackendResolver<'a> {
             .collect();
         addresses.sort();
         let Some(first) = addresses.first() else {
-            return Ok(nowhere(502, reason::ORIGIN_UNREACHABLE));
+            return Ok(no_backend(502, reason::ORIGIN_UNREACHABLE));
         };
         let authority = dialled.map_or_else(|| first.clone(), |it| it.authority);
         Ok(RouteAction::Forward(Arc::new(OriginTarget {
             target: OriginAddress::Addresses(Addresses {
                 names: addresses,
-                opened: opened.to_vec(),
+                open_networks: opened.to_vec(),
             }),
             authority,
             tls,
         })))
     }
 
-    fn through(
+    fn agent_action(
         &self,
         connector: &ObjectKey,
         authority: String,
@@ -115,20 +123,24 @@ impl<'a> BackendResolver<'a> {
                 authority,
                 tls,
             })),
-            None if self.world.connectors.contains_key(connector) => {
-                nowhere(503, reason::CONNECTOR_OFFLINE)
+            None if self.inputs.connectors.contains_key(connector) => {
+                no_backend(503, reason::CONNECTOR_OFFLINE)
             }
-            None => nowhere(503, reason::CONNECTOR_NOT_FOUND),
+            None => no_backend(503, reason::CONNECTOR_NOT_FOUND),
         }
     }
 }
 
-fn nowhere(status: u16, reason: &'static str) -> RouteAction {
-    RouteAction::Nowhere { status, reason }
+fn no_backend(status: u16, reason: &'static str) -> RouteAction {
+    RouteAction::NoBackend { status, reason }
 }
 
 /// How an agent is reached; `None` if it has never said so, or not in a way that can be used.
-fn target(world: &TableInputs, key: &ObjectKey, connector: &ConnectorInfo) -> Option<AgentTarget> {
+fn agent_target(
+    world: &TableInputs,
+    key: &ObjectKey,
+    connector: &ConnectorInfo,
+) -> Option<AgentTarget> {
     let details = connector.details.as_ref()?;
     let (id, relay) = (
         &details.public_key.id,
@@ -146,27 +158,27 @@ fn target(world: &TableInputs, key: &ObjectKey, connector: &ConnectorInfo) -> Op
         uid: connector.uid.clone(),
         id: id.to_ascii_lowercase(),
         session: details.session.clone(),
-        relay: relay.filter(|it| is_allowed(world, it)),
+        relay: relay.filter(|it| is_relay_allowed(world, it)),
         addresses,
         released: connector.released,
     })
 }
 
 /// Whether an administrator allows a relay, however it is written: agents write URLs as iroh does.
-fn is_allowed(world: &TableInputs, relay: &str) -> bool {
+fn is_relay_allowed(world: &TableInputs, relay: &str) -> bool {
     let url = relay.parse::<RelayUrl>();
     url.is_ok_and(|url| world.relays.contains(&url))
 }
 
-/// An endpoint that is dialled.
-struct Dialled {
+/// An endpoint that is dialed.
+struct BackendUrl {
     https: bool,
     host: String,
     authority: String,
 }
 
-fn endpoint(url: &str) -> Result<Dialled, String> {
-    let wrong = || format!("the endpoint {url:?} is not like http://host:port");
+fn parse_endpoint(url: &str) -> Result<BackendUrl, String> {
+    let wrong = || format!("endpoint {url:?} is invalid: use http://host:port");
     let uri: http::Uri = url.parse().map_err(|_| wrong())?;
     let https = match uri.scheme_str() {
         Some("http") => false,
@@ -175,7 +187,7 @@ fn endpoint(url: &str) -> Result<Dialled, String> {
     };
     let host = uri.host().ok_or_else(wrong)?;
     let port = uri.port_u16().unwrap_or(if https { 443 } else { 80 });
-    Ok(Dialled {
+    Ok(BackendUrl {
         https,
         host: host.trim_matches(['[', ']']).to_owned(),
         authority: format!("{host}:{port}"),

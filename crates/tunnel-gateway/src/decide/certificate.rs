@@ -5,30 +5,35 @@ use std::sync::Arc;
 
 use rustls::sign::CertifiedKey;
 
-use super::hostname::{beside, has};
-use super::stakes::ServedGateway;
+use super::hostname::{listener_covers, sibling_key};
+use super::hostname_claims::ServedGateway;
 use crate::table::RoutingTable;
 use crate::views::{ListenerView, ObjectReference};
 use crate::world::TableInputs;
 
 /// Lays down the certificates of one Gateway.
-pub(super) fn present(table: &mut RoutingTable, world: &TableInputs, holding: &ServedGateway<'_>) {
-    for served in &holding.served {
+pub(super) fn add_certificates(
+    table: &mut RoutingTable,
+    world: &TableInputs,
+    holding: &ServedGateway<'_>,
+) {
+    for served in &holding.hostnames {
         let narrowest = holding
             .listeners
             .iter()
             .filter(|(it, _)| &*it.protocol == "HTTPS")
-            .filter(|(_, hostname)| has(hostname, &served.hostname))
+            .filter(|(_, hostname)| listener_covers(hostname, &served.hostname))
             .max_by_key(|(_, hostname)| (!hostname.starts_with('*'), hostname.len()));
         let namespace = holding.gateway.gateway.metadata.namespace();
-        let shown = narrowest.and_then(|(listener, _)| usable(world, namespace, listener));
+        let shown =
+            narrowest.and_then(|(listener, _)| usable_certificate(world, namespace, listener));
         if let Some(shown) = shown {
             table.certificates.insert(served.hostname.clone(), shown);
         }
     }
 }
 
-fn usable(
+fn usable_certificate(
     world: &TableInputs,
     namespace: &str,
     listener: &ListenerView,
@@ -44,7 +49,7 @@ fn usable(
         .flat_map(|tls| &tls.certificate_refs)
         .filter(secret);
     refs.find_map(|it| {
-        let found = world.certificates.get(&beside(namespace, &it.name))?;
+        let found = world.certificates.get(&sibling_key(namespace, &it.name))?;
         found.as_ref().ok().cloned()
     })
 }

@@ -11,14 +11,14 @@ use aplomb_api::tunnel::{
 use super::hostname;
 
 /// What is wrong with the filters of a rule with these matches.
-pub(super) fn check(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(), String> {
+pub(super) fn check_filters(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for filter in filters {
-        let word = word(filter.kind);
+        let word = as_str(filter.kind);
         if !seen.insert(word) {
-            return Err(format!("it has more than one filter of type {word}"));
+            return Err(format!("the rule has more than one filter of type {word}"));
         }
-        let possible = complete(filter).and_then(|()| crate::filter::check(filter));
+        let possible = check_complete(filter).and_then(|()| crate::filter::check_filter(filter));
         possible.map_err(|reason| format!("filter {word}: {reason}"))?;
         let modifiers = [
             filter.url_rewrite.as_ref().and_then(|it| it.path.as_ref()),
@@ -28,16 +28,16 @@ pub(super) fn check(filters: &[RouteFilter], matches: &[RouteMatch]) -> Result<(
                 .and_then(|it| it.path.as_ref()),
         ];
         for modifier in modifiers.into_iter().flatten() {
-            path(modifier, matches).map_err(|reason| format!("filter {word}: {reason}"))?;
+            check_path(modifier, matches).map_err(|reason| format!("filter {word}: {reason}"))?;
         }
     }
     if seen.contains("RequestRedirect") && seen.contains("URLRewrite") {
-        return Err("it has both RequestRedirect and URLRewrite".to_owned());
+        return Err("the rule has both RequestRedirect and URLRewrite".to_owned());
     }
     Ok(())
 }
 
-fn word(kind: RouteFilterType) -> &'static str {
+fn as_str(kind: RouteFilterType) -> &'static str {
     match kind {
         RouteFilterType::RequestHeaderModifier => "RequestHeaderModifier",
         RouteFilterType::ResponseHeaderModifier => "ResponseHeaderModifier",
@@ -46,8 +46,8 @@ fn word(kind: RouteFilterType) -> &'static str {
     }
 }
 
-fn complete(filter: &RouteFilter) -> Result<(), String> {
-    let missing = || "the member of that name is missing".to_owned();
+fn check_complete(filter: &RouteFilter) -> Result<(), String> {
+    let missing = || "the field of that name is missing".to_owned();
     match filter.kind {
         RouteFilterType::RequestHeaderModifier => {
             let modifier = filter.request_header_modifier.as_ref();
@@ -58,16 +58,16 @@ fn complete(filter: &RouteFilter) -> Result<(), String> {
             modifier.map(drop).ok_or_else(missing)
         }
         RouteFilterType::RequestRedirect => {
-            redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
+            check_redirect(filter.request_redirect.as_ref().ok_or_else(missing)?)
         }
         RouteFilterType::UrlRewrite => {
             let rewrite = filter.url_rewrite.as_ref().ok_or_else(missing)?;
-            rewrite.hostname.as_deref().map_or(Ok(()), host)
+            rewrite.hostname.as_deref().map_or(Ok(()), check_host)
         }
     }
 }
 
-fn redirect(redirect: &RequestRedirect) -> Result<(), String> {
+fn check_redirect(redirect: &RequestRedirect) -> Result<(), String> {
     if let Some(scheme) = redirect
         .scheme
         .as_deref()
@@ -75,17 +75,17 @@ fn redirect(redirect: &RequestRedirect) -> Result<(), String> {
     {
         return Err(format!("{scheme:?} is neither http nor https"));
     }
-    redirect.hostname.as_deref().map_or(Ok(()), host)
+    redirect.hostname.as_deref().map_or(Ok(()), check_host)
 }
 
-fn host(name: &str) -> Result<(), String> {
-    match hostname::plain(name).filter(|name| !name.starts_with('*')) {
+fn check_host(name: &str) -> Result<(), String> {
+    match hostname::normalize(name).filter(|name| !name.starts_with('*')) {
         Some(_) => Ok(()),
-        None => Err(format!("{name:?} is no hostname")),
+        None => Err(format!("{name:?} is not a hostname")),
     }
 }
 
-fn path(modifier: &PathModifier, matches: &[RouteMatch]) -> Result<(), String> {
+fn check_path(modifier: &PathModifier, matches: &[RouteMatch]) -> Result<(), String> {
     let prefix = |it: &RouteMatch| {
         let path = it.path.as_ref();
         path.is_none_or(|path| path.kind == PathMatchType::PathPrefix)

@@ -11,7 +11,7 @@ use crate::views::ListenerView;
 use crate::world::TableInputs;
 
 /// A hostname as tables have it; `None` for what cannot be one.
-pub(super) fn plain(hostname: &str) -> Option<String> {
+pub(super) fn normalize(hostname: &str) -> Option<String> {
     let hostname = hostname.to_ascii_lowercase();
     let rest = hostname.strip_prefix("*.").unwrap_or(&hostname);
     let label = |label: &str| {
@@ -26,20 +26,20 @@ pub(super) fn plain(hostname: &str) -> Option<String> {
 }
 
 /// The more specific of the two, if one covers the other.
-pub(super) fn common(listener: &str, route: &str) -> Option<String> {
-    if listener == route || covers(listener, route) {
+pub(super) fn intersection(listener: &str, route: &str) -> Option<String> {
+    if listener == route || wildcard_covers(listener, route) {
         return Some(route.to_owned());
     }
-    covers(route, listener).then(|| listener.to_owned())
+    wildcard_covers(route, listener).then(|| listener.to_owned())
 }
 
 /// Whether a listener has a hostname: its own, or one that its wildcard covers.
-pub(super) fn has(listener: &str, hostname: &str) -> bool {
-    listener == hostname || covers(listener, hostname)
+pub(super) fn listener_covers(listener: &str, hostname: &str) -> bool {
+    listener == hostname || wildcard_covers(listener, hostname)
 }
 
 /// Whether a wildcard covers a hostname or a narrower wildcard.
-fn covers(wide: &str, narrow: &str) -> bool {
+fn wildcard_covers(wide: &str, narrow: &str) -> bool {
     let Some(parent) = wide.strip_prefix('*') else {
         return false;
     };
@@ -47,7 +47,7 @@ fn covers(wide: &str, narrow: &str) -> bool {
 }
 
 /// Whether a Gateway may serve a hostname; if not, why.
-pub(super) fn entitled(
+pub(super) fn check_entitled(
     world: &TableInputs,
     first: &BTreeSet<String>,
     admitted: &AcceptedGateway<'_>,
@@ -56,25 +56,25 @@ pub(super) fn entitled(
     let claim = world.claims.get(hostname);
     let claim = claim.filter(|_| !first.contains(hostname));
     let domain = hostname.split_once('.').map_or("", |(_, domain)| domain);
-    match admitted.whose {
-        GatewayOwner::Tunnel => {
+    match admitted.owner {
+        GatewayOwner::Proxy => {
             let namespace = admitted.gateway.meta().namespace.unwrap_or_default();
             let claimed = claim
-                .filter(|_| !is_given(world, hostname))
+                .filter(|_| !is_platform_hostname(world, hostname))
                 .map(|claim| &claim.claimant)
                 .is_some_and(|it| it.uid == admitted.uid && it.namespace == namespace);
             let given = !domain.is_empty() && canonical_hostname(&admitted.uid, domain) == hostname;
             (claimed || given)
                 .then_some(())
-                .ok_or_else(|| format!("{hostname} is not claimed for this HTTPProxy"))
+                .ok_or_else(|| format!("this HTTPProxy has no claim on {hostname}"))
         }
-        GatewayOwner::Plain if claim.is_some() => Err(format!(
+        GatewayOwner::Unowned if claim.is_some() => Err(format!(
             "{HOSTNAME_IN_USE}: {hostname} is claimed by an HTTPProxy"
         )),
-        GatewayOwner::Plain if is_canonical(hostname, domain) => Err(format!(
-            "{hostname} is of the form that HTTPProxies are given"
+        GatewayOwner::Unowned if is_canonical(hostname, domain) => Err(format!(
+            "{hostname} is reserved for platform hostnames of HTTPProxies"
         )),
-        GatewayOwner::Plain => Ok(()),
+        GatewayOwner::Unowned => Ok(()),
     }
 }
 
@@ -85,12 +85,12 @@ pub(super) fn entitled(
 /// taken up the hostname later, and neither its age nor its managed fields would show that. The operator
 /// makes no claim while it sees any such Gateway, changed or not, and gives back one that this rule beats.
 /// Within the same second the claim counts.
-pub(super) fn first_plain(
+pub(super) fn unowned_first(
     world: &TableInputs,
     admitted: &[AcceptedGateway<'_>],
 ) -> BTreeSet<String> {
     let unchanged = |it: &&AcceptedGateway<'_>| {
-        it.whose == GatewayOwner::Plain && it.gateway.metadata.generation == Some(1)
+        it.owner == GatewayOwner::Unowned && it.gateway.metadata.generation == Some(1)
     };
     let mut first = BTreeSet::new();
     for gateway in admitted.iter().filter(unchanged).map(|it| it.gateway) {
@@ -100,7 +100,7 @@ pub(super) fn first_plain(
             .as_deref()
             .unwrap_or_default();
         let named = gateway.spec.listeners.iter().filter(|it| is_http(it));
-        let named = named.filter_map(|it| plain(it.hostname.as_deref()?));
+        let named = named.filter_map(|it| normalize(it.hostname.as_deref()?));
         first.extend(named.filter(|hostname| {
             let claim = world.claims.get(hostname);
             !created.is_empty() && claim.is_some_and(|claim| created < claim.created.as_str())
@@ -116,14 +116,14 @@ pub(super) fn is_http(listener: &ListenerView) -> bool {
 
 /// Whether a hostname is one that the platform gives: under the domain of any class, or to an HTTPProxy
 /// that exists. No claim counts for it, however old it is.
-fn is_given(world: &TableInputs, hostname: &str) -> bool {
+fn is_platform_hostname(world: &TableInputs, hostname: &str) -> bool {
     split_canonical(hostname).is_some_and(|(label, domain)| {
         world.domains.contains(domain) || world.labels.contains(label)
     })
 }
 
 /// The key of an object in the namespace of another.
-pub(super) fn beside(namespace: &str, name: &str) -> ObjectKey {
+pub(super) fn sibling_key(namespace: &str, name: &str) -> ObjectKey {
     ObjectKey::new(Some(namespace), name)
 }
 
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_listener_and_route_have_in_common_is_the_narrower() {
-        let common = |listener, route| common(listener, route).unwrap_or_default();
+        let common = |listener, route| intersection(listener, route).unwrap_or_default();
         assert_eq!(common("a.example.com", "a.example.com"), "a.example.com");
         assert_eq!(common("*.example.com", "a.example.com"), "a.example.com");
         assert_eq!(common("a.example.com", "*.example.com"), "a.example.com");
@@ -148,8 +148,11 @@ mod tests {
 
     #[test]
     fn only_what_can_be_a_hostname_is_one() {
-        assert_eq!(plain("App.Example.com").as_deref(), Some("app.example.com"));
-        assert_eq!(plain("*.example.com").as_deref(), Some("*.example.com"));
+        assert_eq!(
+            normalize("App.Example.com").as_deref(),
+            Some("app.example.com")
+        );
+        assert_eq!(normalize("*.example.com").as_deref(), Some("*.example.com"));
         for bad in [
             "",
             "*",
@@ -158,7 +161,7 @@ mod tests {
             "a_b.example.com",
             "*.*.example.com",
         ] {
-            assert_eq!(plain(bad), None, "{bad}");
+            assert_eq!(normalize(bad), None, "{bad}");
         }
     }
 }

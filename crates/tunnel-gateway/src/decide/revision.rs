@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use super::stakes::ServedHostname;
+use super::hostname_claims::ServedHostname;
 use crate::table::TunnelInfo;
 
 /// How many bytes of the digest are shown: enough that two configurations of a tunnel differ.
-const SHOWN: usize = 6;
+const DIGEST_BYTES: usize = 6;
 
 /// The revision of a tunnel that serves this.
-pub(super) fn of(tunnel: &TunnelInfo, served: &[ServedHostname<'_>]) -> String {
+pub(super) fn tunnel_revision(tunnel: &TunnelInfo, served: &[ServedHostname<'_>]) -> String {
     let mut digest = Sha256::new();
     let mut part = |text: &str| {
         digest.update(text.len().to_be_bytes());
@@ -31,7 +31,7 @@ pub(super) fn of(tunnel: &TunnelInfo, served: &[ServedHostname<'_>]) -> String {
         }
     }
     let mut shown = String::new();
-    for byte in digest.finalize().iter().take(SHOWN) {
+    for byte in digest.finalize().iter().take(DIGEST_BYTES) {
         // Writing to a String cannot fail.
         let _ = write!(shown, "{byte:02x}");
     }

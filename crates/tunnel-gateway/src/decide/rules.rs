@@ -7,12 +7,12 @@ use aplomb::{ObjectKey, View};
 use aplomb_api::tunnel::{RouteFilterType, annotations};
 use ipnet::IpNet;
 
-use super::admission::{AcceptedGateway, GatewayOwner, owner};
+use super::admission::{AcceptedGateway, GatewayOwner, controlling_proxy};
 use super::backend::BackendResolver;
 use super::filters;
-use super::hostname::beside;
-use super::order::{MatchPrecedence, ObjectAge, RankedRoute};
-use super::report::Omissions;
+use super::hostname::sibling_key;
+use super::omissions::Omissions;
+use super::precedence::{MatchPrecedence, ObjectAge, RankedRoute};
 use crate::table::{Protocols, RouteAction, TableRoute};
 use crate::views::{ObjectReference, RouteRule, RouteView};
 use crate::world::TableInputs;
@@ -29,7 +29,7 @@ pub(super) struct CompiledRoute<'a> {
 }
 
 /// The routes that can be served, oldest first.
-pub(super) fn compiled<'a>(
+pub(super) fn compile_routes<'a>(
     world: &'a TableInputs,
     admitted: &[AcceptedGateway<'_>],
     notes: &mut Omissions,
@@ -41,21 +41,21 @@ pub(super) fn compiled<'a>(
         .collect();
     let backends = BackendResolver::new(world);
     let mut routes: Vec<&RouteView> = world.routes.iter().map(|route| &**route).collect();
-    routes.sort_by_cached_key(|route| ObjectAge::of(&route.metadata));
+    routes.sort_by_cached_key(|route| ObjectAge::new(&route.metadata));
     let mut compiled = Vec::new();
     for route in routes {
-        let parents = parents(route, &gateways, admitted);
+        let parents = attached_gateways(route, &gateways, admitted);
         if parents.is_empty() || route.meta().deleting {
             continue;
         }
         let gateway = &admitted[parents[0].0];
-        let whose = gateway.whose;
-        let opened = world.networks.get(gateway.class());
-        match compile(route, &backends, opened.map_or(&[], Vec::as_slice)) {
+        let whose = gateway.owner;
+        let opened = world.class_networks.get(gateway.class_name());
+        match compile_route(route, &backends, opened.map_or(&[], Vec::as_slice)) {
             Ok(matches) => compiled.push(CompiledRoute {
                 route,
                 parents,
-                generation: generation(route, whose),
+                generation: route_generation(route, whose),
                 matches,
             }),
             Err(reason) => notes.quarantine(&route.metadata, whose, &reason),
@@ -65,52 +65,55 @@ pub(super) fn compiled<'a>(
 }
 
 /// The Gateways that a route is attached to. Those of an HTTPProxy take its own HTTPRoute and no other.
-fn parents<'a>(
+fn attached_gateways<'a>(
     route: &'a RouteView,
     gateways: &BTreeMap<ObjectKey, usize>,
     admitted: &[AcceptedGateway<'_>],
 ) -> Vec<(usize, &'a ObjectReference)> {
     let meta = route.meta();
     let namespace = route.metadata.namespace();
-    let owned_by = |uid: &str| owner(meta.owners).is_some_and(|owner| owner.uid == uid);
+    let owned_by = |uid: &str| controlling_proxy(meta.owners).is_some_and(|owner| owner.uid == uid);
     let refs = route.spec.parent_refs.iter();
     refs.filter_map(|parent| {
         let kind = parent.kind.as_deref().unwrap_or("Gateway");
         let group = parent.group.as_deref();
         let ours = kind == "Gateway" && group.is_none_or(|it| it == "gateway.networking.k8s.io");
         let same = parent.namespace.as_deref().is_none_or(|it| it == namespace);
-        let number = *gateways.get(&beside(namespace, &parent.name))?;
-        let AcceptedGateway { whose, uid, .. } = &admitted[number];
+        let number = *gateways.get(&sibling_key(namespace, &parent.name))?;
+        let AcceptedGateway {
+            owner: whose, uid, ..
+        } = &admitted[number];
         let its_own =
-            *whose == GatewayOwner::Plain || (owned_by(uid) && *parent.name == *meta.name);
+            *whose == GatewayOwner::Unowned || (owned_by(uid) && *parent.name == *meta.name);
         (ours && same && its_own).then_some((number, parent))
     })
     .collect()
 }
 
-fn generation(route: &RouteView, whose: GatewayOwner) -> i64 {
+fn route_generation(route: &RouteView, whose: GatewayOwner) -> i64 {
     let said = route.metadata.annotations.get(annotations::GENERATION);
     match whose {
-        GatewayOwner::Tunnel => said.and_then(|said| said.parse().ok()).unwrap_or_default(),
-        GatewayOwner::Plain => route.metadata.generation.unwrap_or_default(),
+        GatewayOwner::Proxy => said.and_then(|said| said.parse().ok()).unwrap_or_default(),
+        GatewayOwner::Unowned => route.metadata.generation.unwrap_or_default(),
     }
 }
 
-fn compile(
+fn compile_route(
     route: &RouteView,
     backends: &BackendResolver<'_>,
     opened: &[IpNet],
 ) -> Result<Vec<RankedRoute>, String> {
-    let age = ObjectAge::of(&route.metadata);
+    let age = ObjectAge::new(&route.metadata);
     let mut matches = Vec::new();
     for (number, rule) in route.spec.rules.iter().enumerate() {
         let said = |reason: String| format!("rule {number}: {reason}");
         let rule = rule.0.as_ref().map_err(|reason| said(reason.clone()))?;
-        let target = |to: &ObjectReference| backends.action(to, route.metadata.namespace(), opened);
-        let (action, filters) = prepare(rule, target).map_err(said)?;
+        let target =
+            |to: &ObjectReference| backends.resolve(to, route.metadata.namespace(), opened);
+        let (action, filters) = compile_rule(rule, target).map_err(said)?;
         for (which, matcher) in rule.matchers.0.iter().enumerate() {
             matches.push(RankedRoute {
-                rank: MatchPrecedence::of(&age, number, which),
+                rank: MatchPrecedence::new(&age, number, which),
                 route: TableRoute {
                     rule: number,
                     protocols: Protocols::default(),
@@ -129,30 +132,30 @@ fn compile(
     Ok(matches)
 }
 
-type Prepared = (RouteAction, Vec<aplomb_api::tunnel::RouteFilter>);
+type CompiledRule = (RouteAction, Vec<aplomb_api::tunnel::RouteFilter>);
 
 /// What becomes of the requests of a rule, and what is done to them first.
-fn prepare(
+fn compile_rule(
     rule: &RouteRule,
     target: impl Fn(&ObjectReference) -> Result<RouteAction, String>,
-) -> Result<Prepared, String> {
+) -> Result<CompiledRule, String> {
     let counted = |weight: Option<i32>| weight != Some(0);
     let mut refs = rule.backend_refs.iter().filter(|it| counted(it.weight));
     let (backend, more) = (refs.next(), refs.next());
     if more.is_some() {
-        return Err("it has more than one backend; give each rule one".to_owned());
+        return Err("more than one backend is not supported".to_owned());
     }
     let own = backend.map(|it| it.filters.clone()).unwrap_or_default();
     let filters: Vec<_> = rule.filters.iter().cloned().chain(own).collect();
-    filters::check(&filters, &rule.matches)?;
+    filters::check_filters(&filters, &rule.matches)?;
     let redirects = filters
         .iter()
         .any(|it| it.kind == RouteFilterType::RequestRedirect);
     let action = match backend {
-        Some(_) if redirects => return Err("it has both a redirect and a backend".to_owned()),
+        Some(_) if redirects => return Err("the rule has both a redirect and a backend".to_owned()),
         Some(backend) => target(&backend.to)?,
         None if redirects => RouteAction::Redirect,
-        None => return Err("it has neither a backend nor a redirect".to_owned()),
+        None => return Err("the rule has neither a backend nor a redirect".to_owned()),
     };
     Ok((action, filters))
 }

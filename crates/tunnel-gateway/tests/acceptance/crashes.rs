@@ -1,7 +1,7 @@
-//! Promise: wherever a gateway crashes, its next life serves and says the same; and the same seed makes
-//! the same trace.
+//! Promise: after a crash at any point, the restarted gateway serves and reports the same; and the same seed
+//! gives the same trace.
 
-use aplomb_apiserver::world::{Crash, CrashPoint};
+use aplomb_simulation::{Crash, CrashPoint};
 use tokio::time::sleep;
 
 use crate::lab::{Lab, on_box, seconds};
@@ -9,9 +9,9 @@ use crate::replica::Replica;
 
 const GATEWAY: &str = "gateway-1";
 
-/// What becomes of a run, to be compared with what should.
+/// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct End {
+struct FinalState {
     hosts: usize,
     serves: bool,
     acknowledged: bool,
@@ -20,28 +20,28 @@ struct End {
     session: Option<String>,
 }
 
-/// A day in the life of a gateway; where it ended, and how many effects it had.
-async fn day(lab: Lab, crash: Option<Crash>) -> (End, u64) {
+/// One scenario of a gateway; returns its final state and the number of its effects.
+async fn run_day(lab: Lab, crash: Option<Crash>) -> (FinalState, u64) {
     let replica = Replica::start(&lab, GATEWAY);
     crash
         .into_iter()
         .for_each(|crash| replica.component.crash_at(crash));
-    lab.connector("laptop", "s1").await;
-    let first = lab.tunnel("first").await;
+    lab.create_connector("laptop", "s1").await;
+    let first = lab.create_tunnel("first").await;
     sleep(seconds(3)).await;
-    let kept = lab.tunnel("kept").await;
-    lab.connector("laptop", "s2").await;
+    let kept = lab.create_tunnel("kept").await;
+    lab.create_connector("laptop", "s2").await;
     sleep(seconds(3)).await;
     lab.delete(&first).await;
     sleep(seconds(3)).await;
     let effects = replica.component.effects();
     sleep(seconds(30)).await;
-    let said = lab.said(GATEWAY).expect("it is registered");
+    let said = lab.replica_spec(GATEWAY).expect("it is registered");
     let laptop = aplomb::ObjectKey::new(Some(crate::lab::TENANT), "laptop");
-    let end = End {
+    let end = FinalState {
         hosts: replica.hosts().len(),
-        serves: replica.serves(&kept.hostname()) && replica.serves("kept.example.com"),
-        acknowledged: lab.acknowledged(GATEWAY, &kept),
+        serves: replica.has_backend(&kept.hostname()) && replica.has_backend("kept.example.com"),
+        acknowledged: lab.is_acknowledged(GATEWAY, &kept),
         tunnels: said.tunnels,
         lost: said.lost.len(),
         session: replica.session(&laptop),
@@ -49,8 +49,8 @@ async fn day(lab: Lab, crash: Option<Crash>) -> (End, u64) {
     (end, effects)
 }
 
-fn right() -> End {
-    End {
+fn expected_state() -> FinalState {
+    FinalState {
         hosts: 2,
         serves: true,
         acknowledged: true,
@@ -62,14 +62,14 @@ fn right() -> End {
 
 #[test]
 fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
-    let ((end, effects), _) = on_box(21, |lab| day(lab, None));
-    assert_eq!(end, right(), "without any crash");
+    let ((end, effects), _) = on_box(21, |lab| run_day(lab, None));
+    assert_eq!(end, expected_state(), "without a crash");
     let mut runs = 0;
     for effect in 1..=effects {
         for point in [CrashPoint::BeforeSend, CrashPoint::AfterCommit] {
             let crash = Crash { effect, point };
-            let ((end, _), _) = on_box(21, move |lab| day(lab, Some(crash)));
-            assert_eq!(end, right(), "crash {crash:?}");
+            let ((end, _), _) = on_box(21, move |lab| run_day(lab, Some(crash)));
+            assert_eq!(end, expected_state(), "crash {crash:?}");
             runs += 1;
         }
     }
@@ -81,8 +81,8 @@ fn a_crash_before_or_after_any_effect_changes_nothing_in_the_end() {
 
 #[test]
 fn the_same_seed_makes_the_same_trace() {
-    let trace = |seed| on_box(seed, |lab| day(lab, None)).1;
+    let trace = |seed| on_box(seed, |lab| run_day(lab, None)).1;
     let (one, other) = (trace(22), trace(22));
-    assert!(one == other, "two runs of one seed differ");
+    assert!(one == other, "two runs with one seed differ");
     assert!(one.len() > 100);
 }

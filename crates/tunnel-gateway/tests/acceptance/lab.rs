@@ -1,5 +1,4 @@
-//! A cluster in virtual time, a person who makes tunnels, and the operator's hand that writes their
-//! children.
+//! A cluster in virtual time, a user who creates tunnels, and the operator's writes of their children.
 
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use aplomb_api::tunnel::{
     AppliedVersions, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
     canonical_hostname,
 };
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -20,9 +19,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-/// Where gateways live.
+/// The namespace of the gateways.
 pub const NAMESPACE: &str = "aplomb-system";
-/// Where people live.
+/// The namespace of the users.
 pub const TENANT: &str = "default";
 const DOMAIN: &str = "tunnels.example.com";
 
@@ -32,12 +31,12 @@ pub struct Lab {
     pub cluster: Cluster,
 }
 
-/// A tunnel that a person made.
+/// A tunnel that a user created.
 #[derive(Clone, Debug)]
 pub struct Tunnel {
     pub name: String,
     pub uid: String,
-    /// The versions of what was written for it.
+    /// The versions of its objects.
     pub written: AppliedVersions,
 }
 
@@ -89,7 +88,7 @@ impl Lab {
         }
     }
 
-    /// Applies an object as `manager`, and says its version.
+    /// Applies an object as `manager`, and returns its version.
     async fn apply<K>(&self, manager: &str, object: Value) -> K
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
@@ -109,8 +108,8 @@ impl Lab {
             .unwrap()
     }
 
-    /// A Connector whose agent has said how it is reached.
-    pub async fn connector(&self, name: &str, session: &str) -> String {
+    /// Creates a Connector whose agent has registered.
+    pub async fn create_connector(&self, name: &str, session: &str) -> String {
         let connector = json!({ "metadata": { "name": name }, "spec": {} });
         self.apply::<Connector>("aplomb-agent", connector).await;
         let details = json!({
@@ -130,8 +129,8 @@ impl Lab {
         written.resource_version().unwrap()
     }
 
-    /// An HTTPProxy, and the children that the operator writes for it one after another.
-    pub async fn tunnel(&self, name: &str) -> Tunnel {
+    /// Creates an HTTPProxy, and its children one after another as the operator does.
+    pub async fn create_tunnel(&self, name: &str) -> Tunnel {
         let proxy = json!({ "metadata": { "name": name }, "spec": { "rules": [{
             "backends": [{ "endpoint": "http://localhost:3000", "connector": { "name": "laptop" } }],
         }] } });
@@ -141,12 +140,12 @@ impl Lab {
             uid: proxy.uid().unwrap(),
             written: AppliedVersions::default(),
         };
-        self.children(&mut tunnel, &format!("{name}.example.com"))
+        self.create_children(&mut tunnel, &format!("{name}.example.com"))
             .await;
         tunnel
     }
 
-    async fn children(&self, tunnel: &mut Tunnel, claimed: &str) {
+    async fn create_children(&self, tunnel: &mut Tunnel, claimed: &str) {
         let (name, uid) = (&tunnel.name, &tunnel.uid);
         let claim = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "HostnameClaim", "metadata": { "name": claimed },
@@ -193,7 +192,7 @@ impl Lab {
         tunnel.written.http_routes = route.resource_version().unwrap();
     }
 
-    /// Deletes an HTTPProxy; its children go by garbage collection.
+    /// Deletes an HTTPProxy; its children are garbage collected.
     pub async fn delete(&self, tunnel: &Tunnel) {
         let api: Api<HttpProxy> = Api::namespaced(self.user(), TENANT);
         api.delete(&tunnel.name, &DeleteParams::default())
@@ -201,8 +200,8 @@ impl Lab {
             .unwrap();
     }
 
-    /// Changes an HTTPRoute in a way that no table can follow.
-    pub async fn spoil(&self, tunnel: &Tunnel) {
+    /// Makes an HTTPRoute invalid.
+    pub async fn break_route(&self, tunnel: &Tunnel) {
         let api: Api<HttpRoute> = Api::namespaced(self.user(), TENANT);
         let matches = json!([{ "path": { "type": "RegularExpression", "value": "(" } }]);
         let patch = json!([{ "op": "add", "path": "/spec/rules/0/matches", "value": matches }]);
@@ -213,28 +212,28 @@ impl Lab {
     }
 
     /// Deletes the record of a replica.
-    pub async fn forget(&self, replica: &str) {
+    pub async fn delete_record(&self, replica: &str) {
         let api: Api<GatewayReplica> = Api::namespaced(self.user(), NAMESPACE);
         api.delete(replica, &DeleteParams::default()).await.unwrap();
     }
 
-    /// What a replica says.
-    pub fn said(&self, replica: &str) -> Option<GatewayReplicaSpec> {
+    /// The spec in a replica's record.
+    pub fn replica_spec(&self, replica: &str) -> Option<GatewayReplicaSpec> {
         let stored = self.cluster.server();
         let stored = stored.get("aplomb.dev", "gatewayreplicas", NAMESPACE, replica)?;
         Some(serde_json::from_value(stored["spec"].clone()).expect("a spec"))
     }
 
     /// How often a replica's record was written.
-    pub fn words(&self, replica: &str) -> u64 {
+    pub fn write_count(&self, replica: &str) -> u64 {
         let counts = self.cluster.writes().counts();
         let name = format!("gatewayreplicas.aplomb.dev/{NAMESPACE}/{replica}");
         counts.get(&name).map_or(0, |it| it.creates + it.updates)
     }
 
     /// Whether a replica has acknowledged everything that was written for a tunnel.
-    pub fn acknowledged(&self, replica: &str, tunnel: &Tunnel) -> bool {
-        let Some(said) = self.said(replica) else {
+    pub fn is_acknowledged(&self, replica: &str, tunnel: &Tunnel) -> bool {
+        let Some(said) = self.replica_spec(replica) else {
             return false;
         };
         let number = |text: &str| text.parse::<u64>().unwrap_or_default();
@@ -250,7 +249,7 @@ impl Lab {
     }
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {

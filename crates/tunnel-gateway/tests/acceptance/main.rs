@@ -1,11 +1,11 @@
-//! What the control side of the gateway promises, each promise a test on the box in virtual time, with
-//! stand-ins for sessions. Limits of virtual time are asserted; there is no real time here.
+//! Tests of the gateway's control side on the box in virtual time, one per promise, with fake sessions.
+//! Limits are asserted in virtual time; real time does not matter.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
 mod lab;
 mod replica;
 
-mod acknowledges;
+mod acknowledgments;
 mod crashes;
-mod quiet;
+mod idle;

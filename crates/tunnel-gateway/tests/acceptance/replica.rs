@@ -1,4 +1,4 @@
-//! A gateway without sockets: a process of the world, with stand-ins for its sessions.
+//! A gateway without sockets: a simulated process with fake sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use aplomb::{Clock, ObjectKey, Tasks, Telemetry, Trigger};
 use aplomb_api::tunnel::LostSession;
-use aplomb_apiserver::world::{Component, Process};
-use aplomb_tunnel_gateway::client::AgentSessions;
-use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, home};
+use aplomb_simulation::{Component, Process};
+use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, pass_key};
 use aplomb_tunnel_gateway::office::ReplicaInfo;
-use aplomb_tunnel_gateway::serve::PhaseHandle;
+use aplomb_tunnel_gateway::proxy::PhaseHandle;
+use aplomb_tunnel_gateway::sessions::AgentSessions;
 use aplomb_tunnel_gateway::table::RoutingTable;
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use aplomb_tunnel_gateway::world::SessionTarget;
@@ -19,35 +19,35 @@ use futures::future::BoxFuture;
 
 use crate::lab::{Lab, NAMESPACE};
 
-/// A replica; what is here is of its present life.
+/// A replica. Its state is that of the current process.
 pub struct Replica {
     pub component: Component,
-    now: Arc<Mutex<Option<Life>>>,
+    current: Arc<Mutex<Option<ReplicaRun>>>,
 }
 
 #[derive(Clone)]
-struct Life {
+struct ReplicaRun {
     table: Arc<ArcSwap<RoutingTable>>,
-    sessions: Stand,
+    sessions: FakeSessions,
     control: ControlHandle,
     health: PhaseHandle,
 }
 
-/// Sessions that are there unless a test says otherwise.
+/// Sessions that are up unless a test changes that.
 #[derive(Clone, Default)]
-struct Stand {
-    wanted: Arc<Mutex<BTreeMap<ObjectKey, SessionTarget>>>,
+struct FakeSessions {
+    targets: Arc<Mutex<BTreeMap<ObjectKey, SessionTarget>>>,
     down: Arc<Mutex<BTreeSet<ObjectKey>>>,
-    poke: Trigger,
+    trigger: Trigger,
 }
 
-impl AgentSessions for Stand {
-    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
-        self.wanted.lock().unwrap().clone_from(wanted);
+impl AgentSessions for FakeSessions {
+    fn set_targets(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
+        self.targets.lock().unwrap().clone_from(wanted);
     }
 
-    fn lost(&self) -> Vec<LostSession> {
-        let (wanted, down) = (self.wanted.lock().unwrap(), self.down.lock().unwrap());
+    fn lost_sessions(&self) -> Vec<LostSession> {
+        let (wanted, down) = (self.targets.lock().unwrap(), self.down.lock().unwrap());
         let lost = wanted.iter().filter(|(key, _)| down.contains(*key));
         lost.map(|(key, wanted)| LostSession {
             namespace: key.namespace.as_deref().unwrap_or_default().to_owned(),
@@ -64,22 +64,25 @@ impl AgentSessions for Stand {
 
 impl Replica {
     pub fn start(lab: &Lab, name: &str) -> Self {
-        let now: Arc<Mutex<Option<Life>>> = Arc::default();
+        let now: Arc<Mutex<Option<ReplicaRun>>> = Arc::default();
         let slot = now.clone();
         let component = lab.cluster.start(name, move |process| {
             let slot = slot.clone();
-            async move { live(&process, &slot).await }
+            async move { run(&process, &slot).await }
         });
-        Self { component, now }
+        Self {
+            component,
+            current: now,
+        }
     }
 
-    fn life(&self) -> Option<Life> {
-        self.now.lock().unwrap().clone()
+    fn current_life(&self) -> Option<ReplicaRun> {
+        self.current.lock().unwrap().clone()
     }
 
-    /// Whether its table has a hostname with somewhere to go.
-    pub fn serves(&self, hostname: &str) -> bool {
-        self.life().is_some_and(|life| {
+    /// Whether its table has a hostname with a backend.
+    pub fn has_backend(&self, hostname: &str) -> bool {
+        self.current_life().is_some_and(|life| {
             let table = life.table.load();
             table
                 .hosts
@@ -90,26 +93,27 @@ impl Replica {
 
     /// The hostnames of its table.
     pub fn hosts(&self) -> Vec<String> {
-        let life = self.life();
+        let life = self.current_life();
         life.map_or_else(Vec::new, |life| {
             life.table.load().hosts.keys().cloned().collect()
         })
     }
 
     pub fn is_ready(&self) -> bool {
-        self.life().is_some_and(|life| life.health.ready())
+        self.current_life()
+            .is_some_and(|life| life.health.is_ready())
     }
 
-    /// The session of the agent that it holds.
+    /// The agent session that it holds.
     pub fn session(&self, connector: &ObjectKey) -> Option<String> {
-        let life = self.life()?;
-        let wanted = life.sessions.wanted.lock().unwrap();
+        let life = self.current_life()?;
+        let wanted = life.sessions.targets.lock().unwrap();
         Some(wanted.get(connector)?.target.session.clone())
     }
 
-    /// Loses a session, or finds it again.
-    pub fn lose(&self, connector: &ObjectKey, lost: bool) {
-        let life = self.life().expect("it lives");
+    /// Loses a session, or restores it.
+    pub fn set_lost(&self, connector: &ObjectKey, lost: bool) {
+        let life = self.current_life().expect("the gateway is running");
         let mut down = life.sessions.down.lock().unwrap();
         if lost {
             down.insert(connector.clone());
@@ -117,22 +121,26 @@ impl Replica {
             down.remove(connector);
         }
         drop(down);
-        life.sessions.poke.enqueue(&home(NAMESPACE));
+        life.sessions.trigger.enqueue(&pass_key(NAMESPACE));
     }
 
-    /// Tells it to take its name off the list.
+    /// Makes it delete its record.
     pub async fn leave(&self) {
-        let life = self.life().expect("it lives");
-        life.control.leave().await;
+        let life = self.current_life().expect("the gateway is running");
+        life.control.delete_replica().await;
     }
 }
 
-async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
-    let (sessions, table, health) = (Stand::default(), Arc::default(), PhaseHandle::default());
+async fn run(process: &Process, slot: &Mutex<Option<ReplicaRun>>) {
+    let (sessions, table, health) = (
+        FakeSessions::default(),
+        Arc::default(),
+        PhaseHandle::default(),
+    );
     let (spawner, telemetry) = (process.clone(), Telemetry::default());
     let parts = GatewayDeps {
         sessions: Arc::new(sessions.clone()),
-        poke: sessions.poke.clone(),
+        trigger: sessions.trigger.clone(),
         table: Arc::clone(&table),
         health: health.clone(),
         clock: Clock::system(),
@@ -150,7 +158,7 @@ async fn live(process: &Process, slot: &Mutex<Option<Life>>) {
         relays: Vec::new(),
     };
     let (engine, control) = ControlHandle::engine(process.plain_client(), place, None, parts);
-    *slot.lock().unwrap() = Some(Life {
+    *slot.lock().unwrap() = Some(ReplicaRun {
         table,
         sessions,
         control,

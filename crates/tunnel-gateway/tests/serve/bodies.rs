@@ -1,4 +1,4 @@
-//! Bodies, trailers and everything else that streams.
+//! Bodies, trailers and other streams.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -15,10 +15,10 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::lab::{Body, Client, Lab, full, soon, text};
+use crate::lab::{Body, Client, Lab, full, text, with_timeout};
 
-/// A body of what comes through a channel.
-fn piped() -> (mpsc::Sender<Bytes>, Body) {
+/// A body fed by a channel.
+fn channel_body() -> (mpsc::Sender<Bytes>, Body) {
     let (send, receive) = mpsc::channel(1);
     let frames = stream::unfold(receive, |mut receive: mpsc::Receiver<Bytes>| async move {
         let piece = receive.recv().await?;
@@ -31,7 +31,7 @@ fn piped() -> (mpsc::Sender<Bytes>, Body) {
 async fn the_first_byte_arrives_before_the_last_is_sent() {
     for two in [false, true] {
         let lab = Lab::new();
-        let (send, body) = piped();
+        let (send, body) = channel_body();
         let body = Mutex::new(Some(body));
         lab.origin(move |_| {
             let body = body.lock().expect("whole").take().expect("one request");
@@ -44,17 +44,17 @@ async fn the_first_byte_arrives_before_the_last_is_sent() {
         let mut body = response.expect("a response").into_body();
         for piece in ["data: 1\n\n", "data: 2\n\n", "data: 3\n\n"] {
             send.send(Bytes::from(piece)).await.expect("taken");
-            let frame = soon("an event", body.frame()).await;
+            let frame = with_timeout("an event", body.frame()).await;
             let frame = frame.expect("more").expect("whole");
             assert_eq!(frame.into_data().expect("data"), piece);
         }
         drop(send);
-        assert_eq!(text(body).await, "", "it ends, and nothing more comes");
+        assert_eq!(text(body).await, "", "the body ends without more data");
     }
 }
 
 #[tokio::test]
-async fn the_origin_hears_the_first_byte_before_the_client_sends_the_last() {
+async fn the_origin_receives_the_first_byte_before_the_client_sends_the_last() {
     for two in [false, true] {
         let lab = Lab::new();
         let (heard, mut hears) = mpsc::unbounded_channel();
@@ -63,20 +63,20 @@ async fn the_origin_hears_the_first_byte_before_the_client_sends_the_last() {
             async move {
                 let mut body = request.into_body();
                 while let Some(Ok(frame)) = body.frame().await {
-                    heard.send(frame.into_data().expect("data")).expect("told");
+                    heard.send(frame.into_data().expect("data")).expect("sent");
                 }
                 Response::new(full("done"))
             }
         });
         let address = lab.listen(false).await;
         let (mut client, _open) = Client::connect(&lab.tasks, address, two).await;
-        let (send, body) = piped();
+        let (send, body) = channel_body();
         let request = Request::post("http://a.example.com/").body(body);
         let sending = client.send(request.expect("a request"));
         let speaks = async {
             for piece in ["one", "two"] {
                 send.send(Bytes::from(piece)).await.expect("taken");
-                let piece_heard = soon("a piece", hears.recv()).await;
+                let piece_heard = with_timeout("a piece", hears.recv()).await;
                 assert_eq!(piece_heard.expect("more"), piece);
             }
             drop(send);
@@ -91,8 +91,8 @@ async fn the_origin_hears_the_first_byte_before_the_client_sends_the_last() {
 
 const GIB: u64 = 1 << 30;
 
-/// A GiB, of which each piece is counted when it is made.
-fn gib(made: Arc<AtomicU64>) -> Body {
+/// A body of 1 GiB; each piece is counted when it is created.
+fn gib_body(made: Arc<AtomicU64>) -> Body {
     let piece = Bytes::from(vec![7; 64 * 1024]);
     let pieces = GIB / 65_536;
     let frames = stream::iter(0..pieces).map(move |_| {
@@ -102,8 +102,8 @@ fn gib(made: Arc<AtomicU64>) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Reads all of a body and says how much was ever made but not yet read.
-async fn drink<B>(mut body: B, made: &AtomicU64) -> (u64, u64)
+/// Reads all of a body; returns its length and the maximum that was created but not yet read.
+async fn read_counting<B>(mut body: B, made: &AtomicU64) -> (u64, u64)
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Debug,
@@ -123,14 +123,14 @@ async fn a_gib_comes_down_and_is_never_in_memory() {
     let made = Arc::new(AtomicU64::new(0));
     let counted = made.clone();
     lab.origin(move |_| {
-        let body = gib(counted.clone());
+        let body = gib_body(counted.clone());
         async { Response::new(body) }
     });
     let request = Request::get("http://a.example.com/").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
-    let (read, ahead) = drink(response.into_body(), &made).await;
+    let response = lab.send(request.expect("a request")).await;
+    let (read, ahead) = read_counting(response.into_body(), &made).await;
     assert_eq!(read, GIB);
-    assert!(ahead < 4 << 20, "{ahead} bytes were in between");
+    assert!(ahead < 4 << 20, "{ahead} bytes were buffered");
 }
 
 #[tokio::test]
@@ -141,20 +141,20 @@ async fn a_gib_goes_up_and_is_never_in_memory() {
     lab.origin(move |request| {
         let counted = counted.clone();
         async move {
-            let (read, ahead) = drink(request.into_body(), &counted).await;
+            let (read, ahead) = read_counting(request.into_body(), &counted).await;
             Response::new(full(format!("{read} {ahead}")))
         }
     });
-    let request = Request::post("http://a.example.com/").body(gib(made));
-    let response = lab.ask(request.expect("a request")).await;
+    let request = Request::post("http://a.example.com/").body(gib_body(made));
+    let response = lab.send(request.expect("a request")).await;
     let said = text(response.into_body()).await;
     let (read, ahead) = said.split_once(' ').expect("two numbers");
     assert_eq!(read.parse::<u64>().expect("a number"), GIB);
     let ahead: u64 = ahead.parse().expect("a number");
-    assert!(ahead < 4 << 20, "{ahead} bytes were in between");
+    assert!(ahead < 4 << 20, "{ahead} bytes were buffered");
 }
 
-fn with_trailer(value: &'static str) -> Body {
+fn trailer_body(value: &'static str) -> Body {
     let mut trailers = HeaderMap::new();
     trailers.insert("x-sum", HeaderValue::from_static(value));
     let frames = [
@@ -172,11 +172,11 @@ async fn trailers_go_both_ways() {
             let te = request.headers().get("te").cloned();
             let whole = request.into_body().collect().await.expect("a body");
             let sum = whole.trailers().and_then(|it| it.get("x-sum")).cloned();
-            let mut response = Response::new(with_trailer("down"));
+            let mut response = Response::new(trailer_body("down"));
             let headers = response.headers_mut();
             headers.insert("trailer", HeaderValue::from_static("x-sum"));
-            headers.insert("x-te", te.expect("TE is passed on"));
-            headers.insert("x-got", sum.expect("a trailer came up"));
+            headers.insert("x-te", te.expect("TE is forwarded"));
+            headers.insert("x-got", sum.expect("a trailer arrived"));
             response
         });
         let address = lab.listen(false).await;
@@ -184,7 +184,7 @@ async fn trailers_go_both_ways() {
         let request = Request::post("http://a.example.com/")
             .header("te", "trailers")
             .header("trailer", "x-sum")
-            .body(with_trailer("up"));
+            .body(trailer_body("up"));
         let response = client.send(request.expect("a request")).await;
         let response = response.expect("a response");
         assert_eq!(response.headers()["x-got"], "up");
@@ -232,11 +232,11 @@ async fn a_client_that_goes_away_ends_the_work_of_the_origin() {
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n";
     stream.write_all(request).await.expect("sent");
-    soon("the origin is asked", begins)
+    with_timeout("the origin gets the request", begins)
         .await
         .expect_err("dropped");
     drop(stream);
-    soon("the origin hears of it", gone.cancelled()).await;
+    with_timeout("the origin sees the abort", gone.cancelled()).await;
 }
 
 #[tokio::test]
@@ -260,32 +260,32 @@ async fn an_origin_that_breaks_off_breaks_the_response_off() {
         let request = Request::get("http://a.example.com/").body(full(""));
         let response = client.send(request.expect("a request")).await;
         let mut body = response.expect("a response").into_body();
-        let half = soon("half of it", body.frame()).await;
+        let half = with_timeout("half of it", body.frame()).await;
         let half = half.expect("a piece").expect("whole");
         assert_eq!(half.into_data().expect("data"), "half");
         seen.cancel();
-        let rest = soon("the end", body.collect()).await;
+        let rest = with_timeout("the end", body.collect()).await;
         assert!(
             rest.is_err(),
-            "half a body is not passed off as a whole one"
+            "a truncated body is not presented as complete"
         );
     }
 }
 
-/// What the gateway says to a client that waits for "100 Continue", piece by piece.
-async fn expect(lab: &Lab, body: &[u8]) -> (String, String) {
+/// The responses to a client that waits for "100 Continue": the first one, and the rest.
+async fn send_expecting(lab: &Lab, body: &[u8]) -> (String, String) {
     let address = lab.listen(false).await;
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let request = b"POST / HTTP/1.1\r\nhost: a.example.com\r\nexpect: 100-continue\r\n\
         connection: close\r\ncontent-length: 4\r\n\r\n";
     stream.write_all(request).await.expect("sent");
     let mut first = vec![0; 25];
-    soon("the first answer", stream.read_exact(&mut first))
+    with_timeout("the first answer", stream.read_exact(&mut first))
         .await
         .expect("an answer");
     stream.write_all(body).await.expect("sent");
     let mut rest = String::new();
-    soon("the rest", stream.read_to_string(&mut rest))
+    with_timeout("the rest", stream.read_to_string(&mut rest))
         .await
         .expect("read");
     let first = String::from_utf8(first).expect("text");
@@ -293,22 +293,22 @@ async fn expect(lab: &Lab, body: &[u8]) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_client_is_told_to_go_on_when_the_origin_wants_the_body() {
+async fn a_client_gets_100_continue_when_the_origin_accepts_the_body() {
     let lab = Lab::new();
     lab.origin(|request| async { Response::new(full(text(request.into_body()).await)) });
-    let (first, rest) = expect(&lab, b"body").await;
+    let (first, rest) = send_expecting(&lab, b"body").await;
     assert_eq!(first, "HTTP/1.1 100 Continue\r\n\r\n");
     assert!(rest.starts_with("HTTP/1.1 200 OK"), "{rest}");
     assert!(rest.ends_with("body"), "{rest}");
 }
 
 #[tokio::test]
-async fn a_client_is_not_told_to_go_on_when_the_origin_refuses() {
+async fn a_client_gets_no_100_continue_when_the_origin_refuses() {
     let lab = Lab::new();
     lab.origin(|_| async {
         let refusal = Response::builder().status(413);
         refusal.body(full("")).expect("a response")
     });
-    let (first, _) = expect(&lab, b"").await;
+    let (first, _) = send_expecting(&lab, b"").await;
     assert!(first.starts_with("HTTP/1.1 413"), "{first}");
 }

@@ -1,26 +1,26 @@
-//! Going away: what was begun is finished.
+//! Shutdown: requests in flight are finished.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_tunnel_gateway::serve::{ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::proxy::{ProxySettings, ServePhase};
 use http::{Request, Response};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::lab::{Client, Lab, full, soon, text};
+use crate::lab::{Client, Lab, full, text, with_timeout};
 
 fn lab() -> Lab {
     Lab::with(ProxySettings {
-        linger: Duration::from_millis(20),
+        drain_delay: Duration::from_millis(20),
         ..ProxySettings::default()
     })
 }
 
-/// An origin that answers when it is let, and a count of the requests that wait.
-fn slow(lab: &Lab) -> (Arc<Semaphore>, Arc<Semaphore>) {
+/// An origin that responds when permitted, and a count of the waiting requests.
+fn slow_origin(lab: &Lab) -> (Arc<Semaphore>, Arc<Semaphore>) {
     let (waits, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let (waiting, gate) = (waits.clone(), go.clone());
     lab.origin(move |_| {
@@ -39,7 +39,7 @@ fn get() -> Request<crate::lab::Body> {
     request.expect("a request")
 }
 
-async fn finished(mut client: Client) -> Result<String, hyper::Error> {
+async fn read_response(mut client: Client) -> Result<String, hyper::Error> {
     let response = client.send(get()).await?;
     Ok(text(response.into_body()).await)
 }
@@ -47,45 +47,45 @@ async fn finished(mut client: Client) -> Result<String, hyper::Error> {
 #[tokio::test]
 async fn no_request_under_way_is_dropped() {
     let lab = lab();
-    lab.server.health().reach(ServePhase::Serving);
-    let (waits, go) = slow(&lab);
+    lab.server.health().advance_to(ServePhase::Serving);
+    let (waits, go) = slow_origin(&lab);
     let address = lab.listen(false).await;
     let mut open = Vec::new();
     let mut requests = Vec::new();
     for number in 0..20 {
         let (client, task) = Client::connect(&lab.tasks, address, number % 2 == 0).await;
         open.push(task);
-        requests.push(lab.tasks.spawn(finished(client)));
+        requests.push(lab.tasks.spawn(read_response(client)));
     }
-    soon("all wait", waits.acquire_many(20))
+    with_timeout("all wait", waits.acquire_many(20))
         .await
         .expect("open")
         .forget();
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(30);
     let drained = lab.tasks.spawn(async move { server.drain(deadline).await });
-    soon(
-        "it begins",
-        lab.server.health().reached(ServePhase::Draining),
+    with_timeout(
+        "the drain begins",
+        lab.server.health().wait_for(ServePhase::Draining),
     )
     .await;
-    assert!(!lab.server.health().ready());
+    assert!(!lab.server.health().is_ready());
     let refused = async { while TcpStream::connect(address).await.is_ok() {} };
-    soon("nothing more is accepted", refused).await;
+    with_timeout("nothing more is accepted", refused).await;
     assert_eq!(lab.server.health().phase(), ServePhase::Draining);
     go.add_permits(20);
     for request in requests {
-        let text = soon("a response", request.join()).await;
+        let text = with_timeout("a response", request.join()).await;
         assert_eq!(text.expect("no panic").expect("no loss"), "finished");
     }
-    soon("the end", drained.join()).await;
+    with_timeout("the end", drained.join()).await;
     assert_eq!(lab.server.health().phase(), ServePhase::Stopped);
 }
 
 #[tokio::test]
-async fn a_connection_is_told_to_close_after_its_response() {
+async fn a_connection_is_closed_after_its_response() {
     let lab = Lab::with(ProxySettings {
-        linger: Duration::from_secs(30),
+        drain_delay: Duration::from_secs(30),
         ..ProxySettings::default()
     });
     let address = lab.listen(false).await;
@@ -93,17 +93,17 @@ async fn a_connection_is_told_to_close_after_its_response() {
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(60);
     let _drained = lab.tasks.spawn(async move { server.drain(deadline).await });
-    soon(
-        "it begins",
-        lab.server.health().reached(ServePhase::Draining),
+    with_timeout(
+        "the drain begins",
+        lab.server.health().wait_for(ServePhase::Draining),
     )
     .await;
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\n\r\n";
     stream.write_all(request).await.expect("sent");
     let mut said = String::new();
-    soon("a response", stream.read_to_string(&mut said))
+    with_timeout("a response", stream.read_to_string(&mut said))
         .await
-        .expect("it ends by itself");
+        .expect("the connection ends by itself");
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
     assert!(said.to_lowercase().contains("connection: close"), "{said}");
 }
@@ -111,19 +111,22 @@ async fn a_connection_is_told_to_close_after_its_response() {
 #[tokio::test]
 async fn the_deadline_ends_what_does_not_end() {
     let lab = lab();
-    let (waits, _go) = slow(&lab);
+    let (waits, _go) = slow_origin(&lab);
     let address = lab.listen(false).await;
     let (client, _open) = Client::connect(&lab.tasks, address, false).await;
-    let request = lab.tasks.spawn(finished(client));
-    soon("it waits", waits.acquire())
+    let request = lab.tasks.spawn(read_response(client));
+    with_timeout("the request waits", waits.acquire())
         .await
         .expect("open")
         .forget();
     let deadline = Instant::now() + Duration::from_millis(100);
-    soon("the drain", lab.server.drain(deadline)).await;
+    with_timeout("the drain", lab.server.drain(deadline)).await;
     assert!(Instant::now() >= deadline);
-    let outcome = soon("the request", request.join()).await;
-    assert!(outcome.expect("no panic").is_err(), "it was broken off");
+    let outcome = with_timeout("the request", request.join()).await;
+    assert!(
+        outcome.expect("no panic").is_err(),
+        "the request was aborted"
+    );
 }
 
 #[tokio::test]
@@ -133,17 +136,16 @@ async fn a_handshake_that_never_begins_holds_nothing_up() {
     let _idle = TcpStream::connect(address).await.expect("connected");
     tokio::time::sleep(Duration::from_millis(50)).await;
     let deadline = Instant::now() + Duration::from_secs(30);
-    soon("the drain", lab.server.drain(deadline)).await;
+    with_timeout("the drain", lab.server.drain(deadline)).await;
     assert!(Instant::now() < deadline);
 }
 
-/// Asks again and again until the gateway says that it closes the connection. Says how often it was
-/// answered.
-async fn hammer(mut client: Client) -> usize {
+/// Repeats a request until the gateway closes the connection. Returns how often it got a response.
+async fn request_until_closed(mut client: Client) -> usize {
     for number in 0.. {
         let response = match client.send(get()).await {
             Ok(response) => response,
-            // A client of HTTP/2 is told by GOAWAY, and knows that this request was not served.
+            // An HTTP/2 client learns from GOAWAY that this request was not served.
             Err(error) => {
                 assert!(matches!(client, Client::Two(_)), "{error}");
                 return number;
@@ -156,7 +158,7 @@ async fn hammer(mut client: Client) -> usize {
             return number + 1;
         }
     }
-    unreachable!("it asks for ever")
+    unreachable!("the loop only ends by return")
 }
 
 #[tokio::test]
@@ -168,13 +170,13 @@ async fn clients_that_never_pause_lose_nothing() {
     for number in 0..8 {
         let (client, task) = Client::connect(&lab.tasks, address, number % 2 == 0).await;
         open.push(task);
-        clients.push(lab.tasks.spawn(hammer(client)));
+        clients.push(lab.tasks.spawn(request_until_closed(client)));
     }
     tokio::time::sleep(Duration::from_millis(50)).await;
     let deadline = Instant::now() + Duration::from_secs(30);
-    soon("the drain", lab.server.drain(deadline)).await;
+    with_timeout("the drain", lab.server.drain(deadline)).await;
     for client in clients {
-        let answers = soon("a client", client.join()).await;
+        let answers = with_timeout("a client", client.join()).await;
         assert!(answers.expect("nothing is lost") > 0);
     }
 }
@@ -182,7 +184,7 @@ async fn clients_that_never_pause_lose_nothing() {
 #[tokio::test]
 async fn an_upgraded_connection_has_until_the_deadline() {
     let lab = lab();
-    crate::upgrade::echoes(&lab);
+    crate::upgrade::echo_websocket(&lab);
     let address = lab.listen(false).await;
     let mut stream = TcpStream::connect(address).await.expect("connected");
     let request = b"GET / HTTP/1.1\r\nhost: a.example.com\r\nconnection: upgrade\r\n\
@@ -190,7 +192,11 @@ async fn an_upgraded_connection_has_until_the_deadline() {
     stream.write_all(request).await.expect("sent");
     let mut said = Vec::new();
     while !said.ends_with(b"\r\n\r\n") {
-        said.push(soon("a response", stream.read_u8()).await.expect("more"));
+        said.push(
+            with_timeout("a response", stream.read_u8())
+                .await
+                .expect("more"),
+        );
     }
     let server = lab.server.clone();
     let deadline = Instant::now() + Duration::from_secs(3);
@@ -198,12 +204,12 @@ async fn an_upgraded_connection_has_until_the_deadline() {
     tokio::time::sleep(Duration::from_millis(60)).await;
     stream.write_all(b"ping").await.expect("sent");
     let mut pong = [0; 4];
-    soon("an echo", stream.read_exact(&mut pong))
+    with_timeout("an echo", stream.read_exact(&mut pong))
         .await
-        .expect("it goes on");
+        .expect("the stream stays open");
     assert_eq!(&pong, b"ping");
-    soon("the drain", drained.join()).await;
+    with_timeout("the drain", drained.join()).await;
     assert!(Instant::now() >= deadline);
-    let end = soon("the end", stream.read(&mut pong)).await;
+    let end = with_timeout("the end", stream.read(&mut pong)).await;
     assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
 }

@@ -1,4 +1,4 @@
-//! What the gateway says itself: a status and a word for each cause, and nothing that an origin forged.
+//! Error responses of the gateway: a status and a reason for each cause, which origins cannot forge.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use aplomb_api::wire::StreamRefusal;
 use aplomb_tunnel_gateway::access::AccessLog;
 use aplomb_tunnel_gateway::dial::DialError;
 use aplomb_tunnel_gateway::limits::ListenerLimits;
+use aplomb_tunnel_gateway::proxy::ProxySettings;
 use aplomb_tunnel_gateway::reason;
-use aplomb_tunnel_gateway::serve::ProxySettings;
 use aplomb_tunnel_gateway::table::RouteAction;
 use futures::FutureExt;
 use http::{Request, Response};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::lab::{Behind, Lab, forward, full, route, text};
+use crate::lab::{Lab, OriginBehavior, forward, full, route, text};
 
-async fn answer(lab: &Lab, url: &str) -> (u16, String) {
+async fn get_reason(lab: &Lab, url: &str) -> (u16, String) {
     let request = Request::get(url).body(full("")).expect("a request");
-    let response = lab.ask(request).await;
+    let response = lab.send(request).await;
     let word = response.headers().get("x-aplomb-reason");
     let word = word.map(|it| it.to_str().expect("text").to_owned());
     (response.status().as_u16(), word.unwrap_or_default())
@@ -39,18 +39,18 @@ async fn a_host_that_names_the_machine_means_the_default_host_where_there_is_one
     });
     for host in machine {
         let url = format!("http://{host}/");
-        assert_eq!(answer(&lab, &url).await, (200, String::new()), "{host}");
+        assert_eq!(get_reason(&lab, &url).await, (200, String::new()), "{host}");
         let unknown = (404, reason::UNKNOWN_HOST.to_owned());
-        assert_eq!(answer(&plain, &url).await, unknown, "{host}");
+        assert_eq!(get_reason(&plain, &url).await, unknown, "{host}");
     }
-    let other = answer(&lab, "http://nobody.example.com/").await;
+    let other = get_reason(&lab, "http://unknown.example.com/").await;
     assert_eq!(other, (404, reason::UNKNOWN_HOST.to_owned()));
 }
 
 #[tokio::test]
-async fn each_cause_has_its_status_and_its_word() {
+async fn each_cause_has_its_status_and_its_reason() {
     let lab = Lab::new();
-    let unreachable = || "nobody".to_owned();
+    let unreachable = || "no listener".to_owned();
     let refused = |refusal| DialError::Refused(refusal, String::new());
     let table = [
         (DialError::Offline, 503, reason::CONNECTOR_OFFLINE),
@@ -83,28 +83,29 @@ async fn each_cause_has_its_status_and_its_word() {
         (refused(StreamRefusal::TooMany), 503, reason::TOO_MANY),
     ];
     for (error, status, word) in table {
-        lab.dialer.put("a:80", Behind::Error(error.clone()));
-        let got = answer(&lab, "http://a.example.com/").await;
+        lab.dialer
+            .set_origin("a:80", OriginBehavior::Error(error.clone()));
+        let got = get_reason(&lab, "http://a.example.com/").await;
         assert_eq!(got, (status, word.to_owned()), "{error:?}");
     }
-    let unknown = answer(&lab, "http://nobody.example.com/").await;
+    let unknown = get_reason(&lab, "http://unknown.example.com/").await;
     assert_eq!(unknown, (404, reason::UNKNOWN_HOST.to_owned()));
     let wanted = json!({"path": {"type": "Exact", "value": "/only"}});
-    let nowhere = RouteAction::Nowhere {
+    let nowhere = RouteAction::NoBackend {
         status: 503,
         reason: reason::CONNECTOR_NOT_FOUND,
     };
     lab.routes(vec![route(0, wanted, json!([]), nowhere)]);
-    let only = answer(&lab, "http://a.example.com/only").await;
+    let only = get_reason(&lab, "http://a.example.com/only").await;
     assert_eq!(only, (503, reason::CONNECTOR_NOT_FOUND.to_owned()));
-    let other = answer(&lab, "http://a.example.com/other").await;
+    let other = get_reason(&lab, "http://a.example.com/other").await;
     assert_eq!(other, (404, reason::NO_ROUTE.to_owned()));
-    let absent = answer(&lab, "/").await;
+    let absent = get_reason(&lab, "/").await;
     assert_eq!(absent, (400, reason::BAD_REQUEST.to_owned()));
 }
 
 #[tokio::test]
-async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_is_slow() {
+async fn a_broken_origin_and_a_slow_origin_have_different_errors() {
     let limits = ListenerLimits {
         response_timeout: Duration::from_secs(2),
         ..ListenerLimits::default()
@@ -120,22 +121,24 @@ async fn an_origin_that_hangs_up_or_speaks_no_http_is_told_apart_from_one_that_i
         };
         work.boxed()
     };
-    lab.dialer.put("a:80", Behind::Pipe(Arc::new(hangs_up)));
-    let got = answer(&lab, "http://a.example.com/").await;
+    lab.dialer
+        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(hangs_up)));
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     let babbles = |mut stream: tokio::io::DuplexStream| {
         let work = async move {
             let text = b"220 mail.example.com ESMTP\r\n\r\n";
-            stream.write_all(text).await.expect("heard");
+            stream.write_all(text).await.expect("written");
             std::future::pending::<()>().await;
         };
         work.boxed()
     };
-    lab.dialer.put("a:80", Behind::Pipe(Arc::new(babbles)));
-    let got = answer(&lab, "http://a.example.com/").await;
+    lab.dialer
+        .set_origin("a:80", OriginBehavior::Pipe(Arc::new(babbles)));
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (502, reason::ORIGIN_BROKEN.to_owned()));
     lab.origin(|_| std::future::pending());
-    let got = answer(&lab, "http://a.example.com/").await;
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (504, reason::ORIGIN_TIMEOUT.to_owned()));
 }
 
@@ -147,7 +150,7 @@ async fn a_rules_own_timeout_counts_from_the_request() {
     slow.timeout = Some(Duration::from_secs(7));
     lab.routes(vec![slow]);
     let began = tokio::time::Instant::now();
-    let got = answer(&lab, "http://a.example.com/").await;
+    let got = get_reason(&lab, "http://a.example.com/").await;
     assert_eq!(got, (504, reason::ORIGIN_TIMEOUT.to_owned()));
     assert_eq!(began.elapsed(), Duration::from_secs(7));
 }
@@ -163,7 +166,7 @@ async fn an_origins_own_errors_are_its_own() {
         response.body(full("mine")).expect("a response")
     });
     let request = Request::get("http://a.example.com/").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.status(), 503);
     assert_eq!(response.headers().get("x-aplomb-reason"), None);
     assert_eq!(response.headers()["x-aplomb-revision"], "rev-a");
@@ -174,10 +177,10 @@ async fn an_origins_own_errors_are_its_own() {
 async fn a_browser_gets_a_page_and_a_program_a_line() {
     let lab = Lab::new();
     let ask = async |accept: &str| {
-        let request = Request::get("http://nobody.example.com/")
+        let request = Request::get("http://unknown.example.com/")
             .header("accept", accept)
             .body(full(""));
-        let response = lab.ask(request.expect("a request")).await;
+        let response = lab.send(request.expect("a request")).await;
         let kind = response.headers()["content-type"].clone();
         (kind, text(response.into_body()).await)
     };
@@ -186,7 +189,10 @@ async fn a_browser_gets_a_page_and_a_program_a_line() {
     assert!(page.contains("<h1>404 Not Found</h1>"), "{page}");
     let (kind, page) = ask("*/*").await;
     assert_eq!(kind, "text/plain; charset=utf-8");
-    assert!(page.starts_with("No tunnel has this hostname.\n"), "{page}");
+    assert!(
+        page.starts_with("This hostname does not belong to a tunnel.\n"),
+        "{page}"
+    );
 }
 
 #[tokio::test]
@@ -195,16 +201,16 @@ async fn a_switch_turns_the_headers_off() {
         headers: false,
         ..ProxySettings::default()
     });
-    for url in ["http://a.example.com/", "http://nobody.example.com/"] {
+    for url in ["http://a.example.com/", "http://unknown.example.com/"] {
         let request = Request::get(url).body(full("")).expect("a request");
-        let response = lab.ask(request).await;
+        let response = lab.send(request).await;
         let ours = |name: &http::HeaderName| name.as_str().starts_with("x-aplomb");
         assert!(!response.headers().keys().any(ours));
     }
-    // The operator needs the word, and the page has it anyway.
+    // The operator needs the reason, and the page contains it anyway.
     let url = "http://a.example.com/.well-known/aplomb/proof";
     let request = Request::get(url).body(full("")).expect("a request");
-    let response = lab.ask(request).await;
+    let response = lab.send(request).await;
     assert_eq!(response.headers()["x-aplomb-reason"], reason::BAD_REQUEST);
 }
 
@@ -213,22 +219,23 @@ async fn a_service_that_is_not_exposed_is_not_named_to_the_public() {
     let lab = Lab::new();
     let message = "\"10.1.2.3:80\" is not exposed by this agent".to_owned();
     let refused = DialError::Refused(StreamRefusal::NotExposed, message);
-    lab.dialer.put("a:80", Behind::Error(refused));
+    lab.dialer
+        .set_origin("a:80", OriginBehavior::Error(refused));
     for accept in ["text/html", "*/*"] {
         let request = Request::get("http://a.example.com/").header("accept", accept);
-        let response = lab.ask(request.body(full("")).expect("a request")).await;
+        let response = lab.send(request.body(full("")).expect("a request")).await;
         let page = text(response.into_body()).await;
         assert!(page.contains("does not expose this service"), "{page}");
         assert!(!page.contains("10.1.2.3"), "{page}");
     }
 }
 
-struct Lines(mpsc::Sender<String>);
+struct LineWriter(mpsc::Sender<String>);
 
-impl Write for Lines {
+impl Write for LineWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(bytes).into_owned();
-        // The test may have seen enough.
+        // The test may have stopped receiving.
         let _ = self.0.send(text);
         Ok(bytes.len())
     }
@@ -239,19 +246,19 @@ impl Write for Lines {
 }
 
 #[tokio::test]
-async fn the_access_log_tells_what_was_served_and_no_secret() {
+async fn the_access_log_has_each_request_and_no_secret() {
     let (send, lines) = mpsc::channel();
     let lab = Lab::with(ProxySettings {
-        access_log: Some(AccessLog::to(Lines(send)).expect("a log")),
+        access_log: Some(AccessLog::new(LineWriter(send)).expect("a log")),
         ..ProxySettings::default()
     });
     let request = Request::post("http://a.example.com/path?token=secret1")
         .header("authorization", "secret2")
         .header("x-request-id", "r-1")
         .body(full("12345"));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     let said = text(response.into_body()).await;
-    assert!(said.contains("secret2"), "the origin is told");
+    assert!(said.contains("secret2"), "the origin gets the query");
     let line = lines.recv().expect("a line");
     assert!(!line.contains("secret"), "{line}");
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
@@ -268,7 +275,7 @@ async fn the_access_log_tells_what_was_served_and_no_secret() {
     ] {
         assert_eq!(line[name], value, "{name}");
     }
-    assert_eq!(lab.get("http://nobody.example.com/").await.0, 404);
+    assert_eq!(lab.get("http://unknown.example.com/").await.0, 404);
     let line = lines.recv().expect("a line");
     let line: serde_json::Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!(line["reason"], "UnknownHost");

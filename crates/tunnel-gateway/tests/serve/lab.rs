@@ -1,4 +1,4 @@
-//! A gateway with origins in the same process, connected by pipes in memory.
+//! A gateway with origins in the same process, connected by in-memory pipes.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -12,7 +12,7 @@ use aplomb::tasks::TaskHandle;
 use aplomb_api::tunnel::{RouteFilter, RouteMatch};
 use aplomb_api::wire::{OriginState as Reach, Proof, ProofStatement};
 use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
-use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings};
+use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
 use aplomb_tunnel_gateway::table::{
     AgentTarget, CompiledMatch, OriginAddress, OriginTarget, Protocols, RouteAction, RoutingTable,
     TableRoute, TunnelInfo, VirtualHost,
@@ -32,21 +32,21 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
-/// What requests and responses of tests carry.
+/// The body type of requests and responses in tests.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What an origin does with a request.
+/// The request handler of an origin.
 pub(crate) type Service =
     Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
-/// A body that is there whole.
+/// A complete body.
 pub(crate) fn full(text: impl Into<Bytes>) -> Body {
     Full::new(text.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// An origin that answers with what `answer` makes of a request.
+/// An origin that responds with the result of `answer`.
 pub(crate) fn service<F>(answer: impl Fn(Request<Incoming>) -> F + Send + Sync + 'static) -> Service
 where
     F: Future<Output = Response<Body>> + Send + 'static,
@@ -54,7 +54,7 @@ where
     Arc::new(move |request| answer(request).boxed())
 }
 
-/// An origin that says what it was asked: the request line, then the headers by name.
+/// An origin that returns the request line and the headers by name.
 pub(crate) fn echo() -> Service {
     service(|request| async move {
         let mut lines = vec![format!("{} {}", request.method(), request.uri())];
@@ -66,53 +66,53 @@ pub(crate) fn echo() -> Service {
     })
 }
 
-/// How an origin is, by its authority.
+/// The behavior of an origin, by its authority.
 #[derive(Clone)]
-pub(crate) enum Behind {
+pub(crate) enum OriginBehavior {
     Service(Service),
     Error(DialError),
-    /// The same, but a proof is waited for until its deadline.
-    Late(DialError),
-    /// Whatever the test does with the other end.
+    /// The same, but a proof waits until its deadline.
+    DelayedError(DialError),
+    /// The test handles the other end.
     Pipe(Arc<dyn Fn(tokio::io::DuplexStream) -> BoxFuture<'static, ()> + Send + Sync>),
 }
 
 /// Connects to origins of this process.
-pub(crate) struct StandIn {
+pub(crate) struct FakeDialer {
     tasks: Tasks,
-    origins: Mutex<BTreeMap<String, Behind>>,
+    origins: Mutex<BTreeMap<String, OriginBehavior>>,
     serving: Mutex<Vec<TaskHandle<()>>>,
     pub(crate) dials: AtomicUsize,
 }
 
-impl StandIn {
-    pub(crate) fn put(&self, authority: &str, behind: Behind) {
+impl FakeDialer {
+    pub(crate) fn set_origin(&self, authority: &str, behind: OriginBehavior) {
         let mut origins = self.origins.lock().expect("whole");
         origins.insert(authority.to_owned(), behind);
     }
 
-    fn behind(&self, origin: &OriginTarget) -> Result<Behind, DialError> {
+    fn origin_behavior(&self, origin: &OriginTarget) -> Result<OriginBehavior, DialError> {
         let origins = self.origins.lock().expect("whole");
         let behind = origins.get(&origin.authority).cloned();
-        behind.ok_or_else(|| DialError::Unreachable("nobody is there".to_owned()))
+        behind.ok_or_else(|| DialError::Unreachable("no such origin".to_owned()))
     }
 }
 
-impl OriginDialer for StandIn {
+impl OriginDialer for FakeDialer {
     fn dial<'a>(
         &'a self,
         origin: &'a OriginTarget,
         _: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         self.dials.fetch_add(1, Ordering::SeqCst);
-        let behind = self.behind(origin);
+        let behind = self.origin_behavior(origin);
         let (near, far) = tokio::io::duplex(64 * 1024);
         let task = match behind {
-            Err(error) | Ok(Behind::Error(error) | Behind::Late(error)) => {
+            Err(error) | Ok(OriginBehavior::Error(error) | OriginBehavior::DelayedError(error)) => {
                 return std::future::ready(Err(error)).boxed();
             }
-            Ok(Behind::Pipe(with)) => self.tasks.spawn(with(far)),
-            Ok(Behind::Service(service)) => self.tasks.spawn(async move {
+            Ok(OriginBehavior::Pipe(with)) => self.tasks.spawn(with(far)),
+            Ok(OriginBehavior::Service(service)) => self.tasks.spawn(async move {
                 let service = service_fn(move |request| {
                     let answer = service(request);
                     async move { Ok::<_, Infallible>(answer.await) }
@@ -120,7 +120,7 @@ impl OriginDialer for StandIn {
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(far), service)
                     .with_upgrades();
-                // The gateway may break off.
+                // The gateway may close the connection.
                 let _ = connection.await;
             }),
         };
@@ -135,11 +135,11 @@ impl OriginDialer for StandIn {
         statement: &'a ProofStatement,
         until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
-        let proven = match self.behind(origin) {
-            Ok(Behind::Late(error)) => {
+        let proven = match self.origin_behavior(origin) {
+            Ok(OriginBehavior::DelayedError(error)) => {
                 return tokio::time::sleep_until(until).map(|()| Err(error)).boxed();
             }
-            Err(error) | Ok(Behind::Error(error)) => Err(error),
+            Err(error) | Ok(OriginBehavior::Error(error)) => Err(error),
             Ok(_) => Ok(Proof {
                 statement: statement.clone(),
                 gateway: "gateway".to_owned(),
@@ -151,7 +151,7 @@ impl OriginDialer for StandIn {
     }
 }
 
-/// A rule: which requests, its filters, and the authority of its origin (`connector:` or not).
+/// A rule: its match, its filters, and its action.
 pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: RouteAction) -> TableRoute {
     let wanted: RouteMatch = serde_json::from_value(wanted).expect("a match");
     let filters: Vec<RouteFilter> = serde_json::from_value(filters).expect("filters");
@@ -170,7 +170,7 @@ pub(crate) fn route(rule: usize, wanted: Value, filters: Value, action: RouteAct
     }
 }
 
-/// A way to an origin behind a connector.
+/// Forwards to an origin behind a connector.
 pub(crate) fn forward(authority: &str) -> RouteAction {
     let target = OriginAddress::Connector(Arc::new(AgentTarget {
         namespace: "default".to_owned(),
@@ -189,9 +189,9 @@ pub(crate) fn forward(authority: &str) -> RouteAction {
     }))
 }
 
-/// A tunnel with these routes; its UID and its revision are made of its name.
+/// A tunnel with these routes. Its UID and its revision are derived from its name.
 pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> {
-    aplomb_tunnel_gateway::route::order(&mut routes);
+    aplomb_tunnel_gateway::route::sort_routes(&mut routes);
     Arc::new(VirtualHost {
         protocols: Protocols::ALL,
         tunnel: Arc::new(TunnelInfo {
@@ -205,8 +205,8 @@ pub(crate) fn host(name: &str, mut routes: Vec<TableRoute>) -> Arc<VirtualHost> 
     })
 }
 
-/// Everything under one hostname goes to one origin.
-pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<VirtualHost>) {
+/// A tunnel that forwards everything under one hostname to one origin.
+pub(crate) fn single_route(name: &str, authority: &str) -> (String, Arc<VirtualHost>) {
     let all = route(
         0,
         serde_json::json!({}),
@@ -216,11 +216,11 @@ pub(crate) fn simple(name: &str, authority: &str) -> (String, Arc<VirtualHost>) 
     (format!("{name}.example.com"), host(name, vec![all]))
 }
 
-/// A gateway. `a.example.com` leads to the origin `a:80`, whatever that is.
+/// A gateway. `a.example.com` is forwarded to the origin `a:80`.
 pub(crate) struct Lab {
     pub(crate) server: Arc<ProxyServer>,
     pub(crate) table: Arc<ArcSwap<RoutingTable>>,
-    pub(crate) dialer: Arc<StandIn>,
+    pub(crate) dialer: Arc<FakeDialer>,
     pub(crate) tasks: Tasks,
     listening: Mutex<Vec<TaskHandle<()>>>,
 }
@@ -240,16 +240,16 @@ impl Lab {
         let mut table = RoutingTable::default();
         table
             .hosts
-            .extend([simple("a", "a:80"), simple("b", "b:80")]);
+            .extend([single_route("a", "a:80"), single_route("b", "b:80")]);
         let table = Arc::new(ArcSwap::from_pointee(table));
-        let dialer = Arc::new(StandIn {
+        let dialer = Arc::new(FakeDialer {
             tasks: tasks.clone(),
             origins: Mutex::default(),
             serving: Mutex::default(),
             dials: AtomicUsize::new(0),
         });
-        dialer.put("a:80", Behind::Service(echo()));
-        dialer.put("b:80", Behind::Service(echo()));
+        dialer.set_origin("a:80", OriginBehavior::Service(echo()));
+        dialer.set_origin("b:80", OriginBehavior::Service(echo()));
         let telemetry = GatewayMetrics::default();
         let server = ProxyServer::new(settings, table.clone(), dialer.clone(), telemetry);
         Self {
@@ -266,8 +266,8 @@ impl Lab {
     where
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let behind = Behind::Service(service(answer));
-        self.dialer.put("a:80", behind);
+        let behind = OriginBehavior::Service(service(answer));
+        self.dialer.set_origin("a:80", behind);
     }
 
     /// Serves other routes under `a.example.com`.
@@ -284,31 +284,31 @@ impl Lab {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let task = match tls {
-            true => self.tasks.spawn(self.server.tls(listener)),
-            false => self.tasks.spawn(self.server.http(listener)),
+            true => self.tasks.spawn(self.server.serve_tls(listener)),
+            false => self.tasks.spawn(self.server.serve_http(listener)),
         };
         self.listening.lock().expect("whole").push(task);
         address
     }
 
-    /// One request without a socket.
-    pub(crate) async fn ask(
+    /// Sends one request without a socket.
+    pub(crate) async fn send(
         &self,
         request: Request<Body>,
-    ) -> Response<aplomb_tunnel_gateway::serve::ResponseBody> {
+    ) -> Response<aplomb_tunnel_gateway::proxy::ResponseBody> {
         self.server.handle(request, PEER, false).await
     }
 
-    /// GET without a socket: status, and the text of the body.
+    /// GET without a socket; returns the status and the text of the body.
     pub(crate) async fn get(&self, url: &str) -> (u16, String) {
         let request = Request::get(url).body(full("")).expect("a request");
-        let response = self.ask(request).await;
+        let response = self.send(request).await;
         let status = response.status().as_u16();
         (status, text(response.into_body()).await)
     }
 }
 
-/// All of a body.
+/// The complete body.
 pub(crate) async fn text<B>(body: B) -> String
 where
     B: http_body::Body<Data = Bytes>,
@@ -355,7 +355,7 @@ impl Client {
         (Self::One(sender), task)
     }
 
-    /// Sends a request to `http://a.example.com`, or wherever its address says.
+    /// Sends a request to `http://a.example.com`, or to its own authority.
     pub(crate) async fn send(
         &mut self,
         mut request: Request<Body>,
@@ -378,8 +378,8 @@ impl Client {
     }
 }
 
-/// Waits at most a minute: a test that hangs should say where.
-pub(crate) async fn soon<T>(what: &str, work: impl Future<Output = T>) -> T {
+/// Waits at most a minute, so that a test that hangs reports where.
+pub(crate) async fn with_timeout<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), work)
         .await
         .unwrap_or_else(|_| panic!("{what}: not within a minute"))

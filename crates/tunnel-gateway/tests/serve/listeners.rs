@@ -1,18 +1,18 @@
-//! Which listener a request came over decides which routes it can reach.
+//! The listener of a request determines which routes it can reach.
 
 use std::sync::Arc;
 
 use aplomb::ObjectKey;
 use aplomb_tunnel_gateway::decide::decide;
-use aplomb_tunnel_gateway::serve::ResponseBody;
+use aplomb_tunnel_gateway::proxy::ResponseBody;
 use aplomb_tunnel_gateway::world::{ConnectorInfo, TableInputs};
 use http::{Request, Response};
 use serde_json::{Value, json};
 
-use crate::lab::{Behind, Lab, PEER, echo, full, text};
+use crate::lab::{Lab, OriginBehavior, PEER, echo, full, text};
 
-/// The standard recipe: one route on the listener `http` that redirects, one on `https` with the backend.
-fn recipe() -> TableInputs {
+/// The standard setup: one route on the listener `http` that redirects, one on `https` with the backend.
+fn redirect_inputs() -> TableInputs {
     let meta = |name: &str| {
         json!({ "namespace": "default", "name": name, "uid": name, "resourceVersion": "1",
             "creationTimestamp": "2026-01-01T00:00:00Z", "generation": 1 })
@@ -36,7 +36,7 @@ fn recipe() -> TableInputs {
         uid: "c-uid".to_owned(),
         details: serde_json::from_value(details).expect("details"),
         released: false,
-        listed: true,
+        gateway_listed: true,
     };
     let routes = [
         route("redirect", "http", redirect),
@@ -53,7 +53,7 @@ fn recipe() -> TableInputs {
     }
 }
 
-async fn ask(lab: &Lab, url: &str, tls: bool) -> Response<ResponseBody> {
+async fn get(lab: &Lab, url: &str, tls: bool) -> Response<ResponseBody> {
     let claims = if tls { "http" } else { "https" };
     let request = Request::get(url)
         .header("host", "a.example.com")
@@ -67,18 +67,19 @@ async fn ask(lab: &Lab, url: &str, tls: bool) -> Response<ResponseBody> {
 #[tokio::test]
 async fn a_redirect_to_https_is_followed_once_and_ends_at_the_backend() {
     let lab = Lab::new();
-    lab.dialer.put("localhost:8080", Behind::Service(echo()));
-    lab.table.store(Arc::new(decide(&recipe()).table));
+    lab.dialer
+        .set_origin("localhost:8080", OriginBehavior::Service(echo()));
+    lab.table.store(Arc::new(decide(&redirect_inputs()).table));
     for url in [
         "/x?y",
         "https://a.example.com/x?y",
         "http://a.example.com/x?y",
     ] {
-        let response = ask(&lab, url, false).await;
+        let response = get(&lab, url, false).await;
         assert_eq!(response.status(), 301, "{url} over http");
         let location = response.headers()["location"].to_str().expect("text");
         assert_eq!(location, "https://a.example.com/x?y");
-        let response = ask(&lab, url, true).await;
+        let response = get(&lab, url, true).await;
         assert_eq!(response.status(), 200, "{url} over https");
         let seen = text(response.into_body()).await;
         assert!(seen.starts_with("GET /x?y\n"), "{seen}");

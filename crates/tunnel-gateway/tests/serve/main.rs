@@ -1,4 +1,4 @@
-//! The data path as a client sees it: real listeners in front, origins in the same process behind.
+//! The data path from the client's view: real listeners, and origins in the same process.
 
 mod bodies;
 mod drain;

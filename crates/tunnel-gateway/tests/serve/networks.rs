@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use aplomb_tunnel_gateway::address::AddressDialer;
 use aplomb_tunnel_gateway::guard::AddressPolicy;
-use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings};
+use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings};
 use aplomb_tunnel_gateway::table::{
     Addresses, OriginAddress, OriginTarget, RouteAction, RoutingTable,
 };
@@ -14,14 +14,18 @@ use http::Request;
 use serde_json::json;
 use tokio::net::TcpListener;
 
-use crate::lab::{PEER, full, host, route, soon, text};
+use crate::lab::{PEER, full, host, route, text, with_timeout};
 
-/// Asks a gateway of its own for a backend, and returns status, word and body.
-async fn ask(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, String, String) {
+/// Sends a request to a gateway for one backend; returns status, reason and body.
+async fn get_backend(
+    guard: AddressPolicy,
+    backend: &str,
+    opened: &[&str],
+) -> (u16, String, String) {
     let opened = opened.iter().map(|it| it.parse().expect("a network"));
     let target = OriginAddress::Addresses(Addresses {
         names: vec![backend.to_owned()],
-        opened: opened.collect(),
+        open_networks: opened.collect(),
     });
     let origin = OriginTarget {
         target,
@@ -42,7 +46,7 @@ async fn ask(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, Stri
     );
     let request = Request::get("http://a.example.com/").body(full(""));
     let response = server.handle(request.expect("a request"), PEER, false);
-    let response = soon("a response", response).await;
+    let response = with_timeout("a response", response).await;
     let word = response.headers().get("x-aplomb-reason");
     let word = word.and_then(|it| it.to_str().ok()).unwrap_or_default();
     let (status, word) = (response.status().as_u16(), word.to_owned());
@@ -50,7 +54,7 @@ async fn ask(guard: AddressPolicy, backend: &str, opened: &[&str]) -> (u16, Stri
 }
 
 #[tokio::test]
-async fn what_is_not_public_is_refused_without_telling_the_client_where_it_is() {
+async fn a_private_address_is_refused_and_not_shown_to_the_client() {
     for (backend, shown) in [
         ("10.0.0.1:80", "10.0.0.1"),
         ("172.16.0.1:80", "172.16"),
@@ -65,18 +69,18 @@ async fn what_is_not_public_is_refused_without_telling_the_client_where_it_is() 
         ("0x7f.1:80", "0x7f"),
         ("0:80", "0.0.0.0"),
     ] {
-        let (status, word, body) = ask(AddressPolicy::default(), backend, &[]).await;
+        let (status, word, body) = get_backend(AddressPolicy::default(), backend, &[]).await;
         assert_eq!((status, &*word), (403, "Unauthorised"), "{backend}: {body}");
         assert!(!body.contains(shown), "{backend}: {body}");
     }
-    let metadata = ask(
+    let metadata = get_backend(
         AddressPolicy::default(),
         "169.254.169.254:80",
         &["0.0.0.0/0"],
     )
     .await;
     assert_eq!(metadata.0, 403);
-    let kubelet = ask(
+    let kubelet = get_backend(
         AddressPolicy::default(),
         "127.0.0.1:10250",
         &["127.0.0.0/8"],
@@ -92,16 +96,26 @@ async fn an_open_network_leads_anywhere_but_to_the_gateway_itself() {
     let own = AddressPolicy::new(Vec::new(), &[], &[address.port()]);
     let backend = address.to_string();
     let open = ["127.0.0.0/8"];
-    assert_eq!(ask(own, &backend, &open).await.0, 403, "its own listener");
+    assert_eq!(
+        get_backend(own, &backend, &open).await.0,
+        403,
+        "its own listener"
+    );
     let serve = async {
         drop(listener.accept().await);
         drop(listener);
     };
-    let (answer, ()) = tokio::join!(ask(AddressPolicy::default(), &backend, &open), serve);
+    let (answer, ()) = tokio::join!(
+        get_backend(AddressPolicy::default(), &backend, &open),
+        serve
+    );
     assert_eq!(
         (answer.0, &*answer.1),
         (502, "OriginBroken"),
-        "it was reached"
+        "the backend was reached"
     );
-    assert_eq!(ask(AddressPolicy::default(), &backend, &[]).await.0, 403);
+    assert_eq!(
+        get_backend(AddressPolicy::default(), &backend, &[]).await.0,
+        403
+    );
 }

@@ -1,4 +1,4 @@
-//! Paths: what a rule was compared with is what its origin gets, however a client writes it.
+//! Paths: the origin gets the path that its rule matched, in any notation a client uses.
 
 use aplomb_tunnel_gateway::table::RouteAction;
 use http::{Method, Request, Version};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::lab::{Behind, Client, Lab, echo, forward, full, route, soon, text};
+use crate::lab::{Client, Lab, OriginBehavior, echo, forward, full, route, text, with_timeout};
 
 fn prefix(value: &str) -> Value {
     json!({"path": {"type": "PathPrefix", "value": value}})
 }
 
-/// A tunnel that exposes `/webhooks`, and nothing else.
+/// A tunnel that exposes only `/webhooks`.
 fn webhooks() -> Lab {
     let lab = Lab::new();
     lab.routes(vec![route(
@@ -24,8 +24,8 @@ fn webhooks() -> Lab {
     lab
 }
 
-/// Sends a request target as it is, and returns the whole response.
-async fn raw(lab: &Lab, target: &str, headers: &str) -> String {
+/// Sends a request target unchanged, and returns the whole response.
+async fn send_raw(lab: &Lab, target: &str, headers: &str) -> String {
     let mut stream = TcpStream::connect(lab.listen(false).await)
         .await
         .expect("connected");
@@ -35,7 +35,7 @@ async fn raw(lab: &Lab, target: &str, headers: &str) -> String {
     stream.write_all(head.as_bytes()).await.expect("written");
     let mut response = Vec::new();
     let read = stream.read_to_end(&mut response);
-    soon("a response", read).await.expect("read");
+    with_timeout("a response", read).await.expect("read");
     String::from_utf8_lossy(&response).into_owned()
 }
 
@@ -45,7 +45,7 @@ fn status(response: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn no_spelling_of_a_path_leaves_the_prefix_that_is_exposed() {
+async fn no_encoding_of_a_path_leaves_the_exposed_prefix() {
     let lab = webhooks();
     for target in [
         "/webhooks/../admin",
@@ -58,7 +58,7 @@ async fn no_spelling_of_a_path_leaves_the_prefix_that_is_exposed() {
         "/webhooks/../../admin",
         "/webhooks/..",
     ] {
-        let response = raw(&lab, target, "").await;
+        let response = send_raw(&lab, target, "").await;
         assert_eq!(status(&response), 404, "{target}: {response}");
     }
     for target in [
@@ -76,7 +76,7 @@ async fn no_spelling_of_a_path_leaves_the_prefix_that_is_exposed() {
         "/webhooks/%2",
         "http://a.example.com/webhooks/..;/admin",
     ] {
-        let response = raw(&lab, target, "").await;
+        let response = send_raw(&lab, target, "").await;
         let refused = status(&response) == 400 && response.contains("x-aplomb-reason: BadRequest");
         assert!(refused, "{target}: {response}");
     }
@@ -104,7 +104,7 @@ async fn the_origin_gets_the_path_that_was_matched_and_the_query_as_it_was() {
         ("http://a.example.com/a/../webhooks/b", "/webhooks/b"),
         (&long, "/webhooks/"),
     ] {
-        let response = raw(&lab, target, "").await;
+        let response = send_raw(&lab, target, "").await;
         let line = format!("GET {forwarded}\n");
         assert!(response.contains(&line), "{target}: {response}");
     }
@@ -132,15 +132,16 @@ async fn http2_and_upgrades_are_compared_in_the_same_way() {
     assert_eq!(status_code, 200);
     assert!(seen.starts_with("GET /webhooks/x?y\n"), "{seen}");
     let upgrade = "Connection: upgrade\r\nUpgrade: websocket\r\n";
-    let upgrade = |target| raw(&lab, target, upgrade);
+    let upgrade = |target| send_raw(&lab, target, upgrade);
     assert_eq!(status(&upgrade("/webhooks/../admin").await), 404);
     assert_eq!(status(&upgrade("/webhooks/..%2fadmin").await), 400);
 }
 
 #[tokio::test]
-async fn an_encoded_slash_is_no_way_round_a_rule() {
+async fn an_encoded_slash_does_not_bypass_a_rule() {
     let lab = Lab::new();
-    lab.dialer.put("admin", Behind::Service(echo()));
+    lab.dialer
+        .set_origin("admin", OriginBehavior::Service(echo()));
     lab.routes(vec![
         route(0, prefix("/"), json!([]), forward("a:80")),
         route(1, prefix("/projects/admin"), json!([]), forward("admin")),
@@ -201,7 +202,7 @@ async fn filters_change_the_path_that_was_matched() {
     let (_, seen) = lab.get("http://a.example.com/x/..//%61pi/../api/a?b").await;
     assert!(seen.starts_with("GET /v2/a?b\n"), "{seen}");
     let request = Request::get("http://a.example.com/old/../old//a?b").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(
         response.headers()["location"],
         "http://a.example.com/new/a?b"
@@ -230,7 +231,7 @@ async fn an_asterisk_is_only_for_options() {
     for (method, wanted) in [(Method::OPTIONS, 404), (Method::GET, 400)] {
         let request = Request::builder().method(method).uri("*");
         let request = request.header("host", "a.example.com").body(full(""));
-        let response = lab.ask(request.expect("a request")).await;
+        let response = lab.send(request.expect("a request")).await;
         assert_eq!(response.status().as_u16(), wanted);
     }
 }

@@ -1,4 +1,4 @@
-//! The well-known path where proofs are asked for.
+//! The well-known path for proofs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use http::{Request, Response};
 use serde_json::json;
 use tokio::time::timeout;
 
-use crate::lab::{Behind, Lab, echo, forward, full, route, text};
+use crate::lab::{Lab, OriginBehavior, echo, forward, full, route, text};
 
 fn statement() -> ProofStatement {
     ProofStatement {
@@ -31,21 +31,21 @@ fn connector(namespace: &str, uid: &str) -> ConnectorId {
     }
 }
 
-async fn ask(
+async fn request_proof(
     lab: &Lab,
     rule: &str,
     statement: &ProofStatement,
-) -> Response<aplomb_tunnel_gateway::serve::ResponseBody> {
+) -> Response<aplomb_tunnel_gateway::proxy::ResponseBody> {
     let json = serde_json::to_vec(statement).expect("JSON");
     let url = format!("http://a.example.com/.well-known/aplomb/proof{rule}");
     let request = Request::get(url)
         .header("x-aplomb-proof", URL_SAFE_NO_PAD.encode(json))
         .body(full(""));
-    lab.ask(request.expect("a request")).await
+    lab.send(request.expect("a request")).await
 }
 
 async fn outcome(lab: &Lab, rule: &str, statement: &ProofStatement) -> (u16, String) {
-    let response = ask(lab, rule, statement).await;
+    let response = request_proof(lab, rule, statement).await;
     let word = response.headers().get("x-aplomb-reason");
     let word = word.map_or("", |it| it.to_str().expect("text")).to_owned();
     (response.status().as_u16(), word)
@@ -54,7 +54,7 @@ async fn outcome(lab: &Lab, rule: &str, statement: &ProofStatement) -> (u16, Str
 #[tokio::test]
 async fn a_proof_comes_back_as_the_agent_gave_it() {
     let lab = Lab::new();
-    let response = ask(&lab, "?rule=0", &statement()).await;
+    let response = request_proof(&lab, "?rule=0", &statement()).await;
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["x-aplomb-revision"], "rev-a");
     let proof = text(response.into_body()).await;
@@ -62,7 +62,7 @@ async fn a_proof_comes_back_as_the_agent_gave_it() {
     assert_eq!(proof.statement, statement());
     assert_eq!(proof.signature, "signed");
     let dials = lab.dialer.dials.load(std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(dials, 0, "the agent looks at the origin itself");
+    assert_eq!(dials, 0, "the agent checks the origin itself");
 }
 
 #[tokio::test]
@@ -102,14 +102,15 @@ async fn a_proof_is_for_the_connector_that_the_gateway_looked_up() {
     let request = Request::get("http://a.example.com/.well-known/aplomb/proof")
         .header("x-aplomb-proof", URL_SAFE_NO_PAD.encode(old.to_string()))
         .body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.status(), 400, "a statement of version 1");
 }
 
 #[tokio::test]
-async fn a_proof_that_fails_says_why() {
+async fn a_failed_proof_has_a_reason() {
     let lab = Lab::new();
-    lab.dialer.put("a:80", Behind::Error(DialError::Offline));
+    lab.dialer
+        .set_origin("a:80", OriginBehavior::Error(DialError::Offline));
     let got = outcome(&lab, "", &statement()).await;
     assert_eq!(got, (503, "ConnectorOffline".to_owned()));
     let url = "http://a.example.com/.well-known/aplomb/proof";
@@ -117,14 +118,15 @@ async fn a_proof_that_fails_says_why() {
     let padded = Request::get(url)
         .header("x-aplomb-proof", URL_SAFE.encode("{}"))
         .body(full(""));
-    let response = lab.ask(padded.expect("a request")).await;
+    let response = lab.send(padded.expect("a request")).await;
     assert_eq!(response.status(), 400);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_comes_before_the_prober_gives_up() {
     let lab = Lab::new();
-    lab.dialer.put("a:80", Behind::Late(DialError::Offline));
+    lab.dialer
+        .set_origin("a:80", OriginBehavior::DelayedError(DialError::Offline));
     for (query, patience) in [
         ("?rule=0", 1_200),
         ("?rule=0&within=250", 250),
@@ -133,7 +135,7 @@ async fn an_answer_comes_before_the_prober_gives_up() {
         let about = statement();
         let asked = outcome(&lab, query, &about);
         let answered = timeout(Duration::from_millis(patience), asked).await;
-        let said = answered.unwrap_or_else(|_| panic!("{query}: no answer within {patience} ms"));
+        let said = answered.unwrap_or_else(|_| panic!("{query}: no response within {patience} ms"));
         assert_eq!(said, (503, "ConnectorOffline".to_owned()), "{query}");
     }
     let said = outcome(&lab, "?within=soon", &statement()).await;
@@ -146,7 +148,7 @@ async fn rules_without_an_agent_are_reached_or_not() {
     let address = RouteAction::Forward(Arc::new(OriginTarget {
         target: OriginAddress::Addresses(Addresses {
             names: vec!["192.0.2.1:80".to_owned()],
-            opened: Vec::new(),
+            open_networks: Vec::new(),
         }),
         authority: "192.0.2.1:80".to_owned(),
         tls: None,
@@ -160,9 +162,10 @@ async fn rules_without_an_agent_are_reached_or_not() {
     ]);
     let got = outcome(&lab, "?rule=0", &statement()).await;
     assert_eq!(got, (502, "OriginUnreachable".to_owned()));
-    lab.dialer.put("192.0.2.1:80", Behind::Service(echo()));
+    lab.dialer
+        .set_origin("192.0.2.1:80", OriginBehavior::Service(echo()));
     for rule in ["?rule=0", "?rule=1"] {
-        let response = ask(&lab, rule, &statement()).await;
+        let response = request_proof(&lab, rule, &statement()).await;
         assert_eq!(response.status(), 200);
         assert_eq!(text(response.into_body()).await, r#"{"reached":true}"#);
     }

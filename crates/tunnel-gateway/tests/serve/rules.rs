@@ -1,4 +1,4 @@
-//! Rules and filters, from the request to what the origin hears.
+//! Rules and filters, from the client's request to the request at the origin.
 
 use std::sync::Arc;
 
@@ -6,29 +6,29 @@ use aplomb_tunnel_gateway::table::{RouteAction, RoutingTable};
 use http::Request;
 use serde_json::json;
 
-use crate::lab::{Behind, Lab, echo, forward, full, route, simple, text};
+use crate::lab::{Lab, OriginBehavior, echo, forward, full, route, single_route, text};
 
 #[tokio::test]
-async fn the_origin_hears_who_asked_for_what() {
+async fn the_origin_gets_the_forwarded_headers() {
     let lab = Lab::new();
     let request = Request::get("http://A.example.com:8080/x?y=z")
         .header("x-forwarded-for", "203.0.113.9")
         .header("connection", "x-private")
         .header("x-private", "1")
         .body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
-    let heard = text(response.into_body()).await;
-    let has = |line: &str| assert!(heard.lines().any(|it| it == line), "no {line} in\n{heard}");
+    let response = lab.send(request.expect("a request")).await;
+    let reply = text(response.into_body()).await;
+    let has = |line: &str| assert!(reply.lines().any(|it| it == line), "no {line} in\n{reply}");
     has("GET /x?y=z");
     has("host: A.example.com:8080");
     has("x-forwarded-for: 192.0.2.7");
     has("x-forwarded-proto: http");
     has("x-forwarded-host: A.example.com:8080");
-    assert!(!heard.contains("x-private"), "{heard}");
+    assert!(!reply.contains("x-private"), "{reply}");
 }
 
 #[tokio::test]
-async fn filters_change_what_the_origin_hears_and_the_client_sees() {
+async fn filters_change_the_request_and_the_response() {
     let lab = Lab::new();
     let filters = json!([
         {"type": "RequestHeaderModifier", "requestHeaderModifier": {
@@ -44,24 +44,24 @@ async fn filters_change_what_the_origin_hears_and_the_client_sees() {
         .header("x-env", "test")
         .header("x-debug", "1")
         .body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.headers()["x-served-by"], "us");
-    let heard = text(response.into_body()).await;
-    assert!(heard.starts_with("GET /v2/users?id=1\n"), "{heard}");
-    assert!(heard.contains("host: inner.example.com"), "{heard}");
-    assert!(heard.contains("x-forwarded-host: a.example.com"), "{heard}");
-    assert!(heard.contains("x-env: prod"), "{heard}");
-    assert!(!heard.contains("x-debug"), "{heard}");
+    let reply = text(response.into_body()).await;
+    assert!(reply.starts_with("GET /v2/users?id=1\n"), "{reply}");
+    assert!(reply.contains("host: inner.example.com"), "{reply}");
+    assert!(reply.contains("x-forwarded-host: a.example.com"), "{reply}");
+    assert!(reply.contains("x-env: prod"), "{reply}");
+    assert!(!reply.contains("x-debug"), "{reply}");
 }
 
 #[tokio::test]
-async fn a_redirect_asks_no_origin() {
+async fn a_redirect_contacts_no_origin() {
     let lab = Lab::new();
     let filters = json!([{"type": "RequestRedirect",
         "requestRedirect": {"scheme": "https", "statusCode": 301}}]);
     lab.routes(vec![route(0, json!({}), filters, RouteAction::Redirect)]);
     let request = Request::get("http://a.example.com/x?y=z").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.status(), 301);
     let location = &response.headers()["location"];
     assert_eq!(location, "https://a.example.com/x?y=z");
@@ -77,9 +77,9 @@ async fn a_redirect_asks_no_origin() {
 async fn the_most_specific_rule_serves() {
     let lab = Lab::new();
     for name in ["one", "two", "three"] {
-        lab.dialer.put(
+        lab.dialer.set_origin(
             name,
-            Behind::Service(crate::lab::service(move |_| async move {
+            OriginBehavior::Service(crate::lab::service(move |_| async move {
                 http::Response::new(full(name))
             })),
         );
@@ -107,8 +107,9 @@ async fn a_new_table_serves_the_next_request() {
     let lab = Lab::new();
     assert_eq!(lab.get("http://new.example.com/").await.0, 404);
     let mut table = RoutingTable::clone(&lab.table.load());
-    lab.dialer.put("new:80", Behind::Service(echo()));
-    table.hosts.extend([simple("new", "new:80")]);
+    lab.dialer
+        .set_origin("new:80", OriginBehavior::Service(echo()));
+    table.hosts.extend([single_route("new", "new:80")]);
     lab.table.store(Arc::new(table));
     assert_eq!(lab.get("http://new.example.com/").await.0, 200);
     lab.table.store(Arc::default());
@@ -116,9 +117,9 @@ async fn a_new_table_serves_the_next_request() {
 }
 
 #[tokio::test]
-async fn this_is_no_forward_proxy() {
+async fn connect_requests_are_refused() {
     let lab = Lab::new();
     let request = Request::connect("a.example.com:443").body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     assert_eq!(response.status(), 400);
 }

@@ -1,4 +1,4 @@
-//! TLS by name, with the certificates of the table.
+//! TLS by SNI, with the certificates of the table.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::lab::{Client, Lab, full, text};
 fn certify(lab: &Lab, name: &str) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("made");
     let (pem, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-    let certified = certificates::parse(pem.as_bytes(), key.as_bytes()).expect("a pair");
+    let certified = certificates::parse_key_pair(pem.as_bytes(), key.as_bytes()).expect("a pair");
     let mut table = RoutingTable::clone(&lab.table.load());
     table
         .certificates
@@ -62,8 +62,8 @@ async fn both_protocols_are_served_over_tls() {
         let (mut client, _open) = Client::over(&lab.tasks, stream, two).await;
         let request = Request::get("https://a.example.com/").body(full(""));
         let response = client.send(request.expect("a request")).await;
-        let heard = text(response.expect("a response").into_body()).await;
-        assert!(heard.contains("x-forwarded-proto: https"), "{heard}");
+        let reply = text(response.expect("a response").into_body()).await;
+        assert!(reply.contains("x-forwarded-proto: https"), "{reply}");
     }
 }
 
@@ -88,12 +88,12 @@ async fn a_replaced_certificate_is_served_at_the_next_handshake() {
     let (mut client, _open) = Client::over(&lab.tasks, before, false).await;
     let new = certify(&lab, "a.example.com");
     let after = connect(address, "a.example.com", &new, &[]).await;
-    after.expect("the new one is served");
+    after.expect("the new certificate is served");
     let stale = connect(address, "a.example.com", &old, &[]).await;
-    assert!(stale.is_err(), "the old one is not");
+    assert!(stale.is_err(), "the old certificate is not served");
     let request = Request::get("https://a.example.com/").body(full(""));
     let response = client.send(request.expect("a request")).await;
-    let response = response.expect("connections of before go on");
+    let response = response.expect("open connections keep working");
     assert_eq!(response.status(), 200);
 }
 

@@ -1,4 +1,4 @@
-//! WebSocket and other upgrades: bytes both ways, over HTTP/1.1 and over a stream of HTTP/2.
+//! WebSocket and other upgrades: bytes in both directions, over HTTP/1.1 and over an HTTP/2 stream.
 
 use http::{Method, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -6,10 +6,10 @@ use hyper::ext::Protocol;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::lab::{Client, Lab, full, soon};
+use crate::lab::{Client, Lab, full, with_timeout};
 
-/// An origin that takes any upgrade to WebSocket and sends back what it gets.
-pub(crate) fn echoes(lab: &Lab) {
+/// An origin that accepts any upgrade to WebSocket and echoes its input.
+pub(crate) fn echo_websocket(lab: &Lab) {
     let tasks = lab.tasks.clone();
     let kept = std::sync::Mutex::new(Vec::new());
     lab.origin(move |mut request| {
@@ -20,7 +20,7 @@ pub(crate) fn echoes(lab: &Lab) {
         let task = tasks.spawn(async move {
             let Ok(stream) = upgrade.await else { return };
             let (mut read, mut write) = tokio::io::split(TokioIo::new(stream));
-            // The test may have seen enough.
+            // The test may have stopped reading.
             let _ = tokio::io::copy(&mut read, &mut write).await;
             let _ = write.shutdown().await;
         });
@@ -39,7 +39,7 @@ pub(crate) fn echoes(lab: &Lab) {
     });
 }
 
-async fn chat(upgraded: hyper::upgrade::Upgraded) {
+async fn exchange_messages(upgraded: hyper::upgrade::Upgraded) {
     let mut stream = TokioIo::new(upgraded);
     for round in 0..3 {
         let said = vec![round; 70_000];
@@ -47,7 +47,7 @@ async fn chat(upgraded: hyper::upgrade::Upgraded) {
         let (mut read, mut write) = tokio::io::split(&mut stream);
         let (sent, got) = tokio::join!(write.write_all(&said), read.read_exact(&mut heard));
         sent.expect("sent");
-        got.expect("heard");
+        got.expect("received");
         assert_eq!(said, heard);
     }
     stream.shutdown().await.expect("closed");
@@ -59,7 +59,7 @@ async fn chat(upgraded: hyper::upgrade::Upgraded) {
 #[tokio::test]
 async fn a_websocket_carries_bytes_both_ways() {
     let lab = Lab::new();
-    echoes(&lab);
+    echo_websocket(&lab);
     let address = lab.listen(false).await;
     let (mut client, _open) = Client::connect(&lab.tasks, address, false).await;
     let request = Request::get("http://a.example.com/chat")
@@ -74,16 +74,16 @@ async fn a_websocket_carries_bytes_both_ways() {
     assert_eq!(response.headers()["sec-websocket-accept"], "accepted");
     assert_eq!(response.headers()["x-aplomb-revision"], "rev-a");
     let upgraded = hyper::upgrade::on(response).await.expect("upgraded");
-    soon("the chat", chat(upgraded)).await;
+    with_timeout("the chat", exchange_messages(upgraded)).await;
 }
 
 #[tokio::test]
 async fn a_stream_of_http2_becomes_a_websocket() {
     let lab = Lab::new();
-    echoes(&lab);
+    echo_websocket(&lab);
     let address = lab.listen(false).await;
     let (mut client, _open) = Client::connect(&lab.tasks, address, true).await;
-    // The server says that it knows extended CONNECT in its settings, which come with the first answer.
+    // The server announces extended CONNECT in its settings, which arrive with the first response.
     let request = Request::head("http://b.example.com/").body(full(""));
     let first = client.send(request.expect("a request")).await;
     drop(first.expect("a response").into_body().collect().await);
@@ -99,11 +99,11 @@ async fn a_stream_of_http2_becomes_a_websocket() {
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers().get("sec-websocket-accept"), None);
     let upgraded = hyper::upgrade::on(response).await.expect("upgraded");
-    soon("the chat", chat(upgraded)).await;
+    with_timeout("the chat", exchange_messages(upgraded)).await;
 }
 
 #[tokio::test]
-async fn an_origin_that_does_not_want_to_upgrade_answers_as_ever() {
+async fn an_origin_that_refuses_the_upgrade_answers_normally() {
     let lab = Lab::new();
     let address = lab.listen(false).await;
     let (mut client, _open) = Client::connect(&lab.tasks, address, false).await;
@@ -116,14 +116,14 @@ async fn an_origin_that_does_not_want_to_upgrade_answers_as_ever() {
 }
 
 #[tokio::test]
-async fn nobody_speaks_h2c_to_an_origin_behind_the_rules() {
+async fn h2c_upgrades_do_not_bypass_the_rules() {
     let lab = Lab::new();
     let request = Request::get("http://a.example.com/")
         .header("connection", "upgrade, http2-settings")
         .header("upgrade", "h2c")
         .header("http2-settings", "AAMAAABkAAQAAP__")
         .body(full(""));
-    let response = lab.ask(request.expect("a request")).await;
+    let response = lab.send(request.expect("a request")).await;
     let seen = crate::lab::text(response.into_body()).await;
     assert!(!seen.contains("upgrade"), "{seen}");
     assert!(!seen.contains("http2-settings"), "{seen}");

@@ -1,4 +1,4 @@
-//! The step that a judgement can ask for: a look at the Lease on the server itself.
+//! The only step of a decision: reading the Lease from the API server.
 
 use std::time::Duration;
 
@@ -8,21 +8,25 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use tokio::time::timeout;
 
-use crate::pulse::HeartbeatTracker;
+use crate::heartbeat::HeartbeatTracker;
 
-/// How long the server may take. Together with the lease it is what a dead agent can go unnoticed.
-const LOOK: Duration = Duration::from_millis(1_500);
+/// Timeout of the read. Together with the lease duration it bounds how long a dead agent goes unnoticed.
+const READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 
-/// Reads the Lease before silence is believed: a watch that is dead without anybody's knowing it is
-/// silent too. Where the server does not answer, silence says nothing.
-pub(crate) async fn confirm(cx: &Context<Connector>, key: &ObjectKey, leases: &HeartbeatTracker) {
+/// Reads the Lease before the connector is reported offline, because a broken watch shows no heartbeats
+/// either. If the API server does not respond, the deadline is extended.
+pub(crate) async fn confirm_lease(
+    cx: &Context<Connector>,
+    key: &ObjectKey,
+    leases: &HeartbeatTracker,
+) {
     let namespace = key.namespace.as_deref().unwrap_or_default();
     let api: Api<Lease> = Api::namespaced(cx.client(), namespace);
-    match timeout(LOOK, api.get_opt(&key.name)).await {
+    match timeout(READ_TIMEOUT, api.get_opt(&key.name)).await {
         Ok(Ok(Some(lease))) => {
-            leases.hear(&lease);
+            leases.record(&lease);
         }
         Ok(Ok(None)) => {}
-        Ok(Err(_)) | Err(_) => leases.forgive(key),
+        Ok(Err(_)) | Err(_) => leases.extend_grace(key),
     }
 }

@@ -1,5 +1,5 @@
-//! The wiring of the Connector: which kinds are watched, through which lens, and what runs when one
-//! changes. A heartbeat is taken note of in the lens and costs no run.
+//! Wiring of the Connector controller: which kinds are watched, through which predicates, and what they
+//! trigger. The predicate records heartbeats without triggering a reconcile.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use aplomb::{Action, Cache, Context, Controller, ObjectKey, Predicate, Result, S
 use aplomb_api::tunnel::{Connector, ConnectorClass, GatewayReplica};
 use kube::Resource;
 
-use super::act::confirm;
+use super::act::confirm_lease;
 use super::decide::decide;
 use super::observe::{Observer, SessionLosses};
 use super::{Plan, ProofDemand, Words};
-use crate::office::TunnelContext;
-use crate::pulse::LeaseView;
+use crate::context::TunnelContext;
+use crate::heartbeat::LeaseView;
 
 /// Also the field manager.
 const NAME: &str = "aplomb-connector";
@@ -20,61 +20,68 @@ const NAME: &str = "aplomb-connector";
 /// The controller of Connector.
 pub(crate) fn controller(office: &TunnelContext) -> Controller<Connector> {
     let losses = SessionLosses::default();
-    let (run, leases) = (office.clone(), office.leases.clone());
+    let (run, leases) = (office.clone(), office.lease_heartbeats.clone());
     let (farewell, lost) = (office.clone(), losses.clone());
     let controller = Controller::new(NAME, move |connector, cx| {
         let (office, losses) = (run.clone(), losses.clone());
         async move { reconcile(&connector, &cx, &office, &losses).await }
     });
     let controller = controller
-        .predicate(Predicate::unless_same(same))
+        .predicate(Predicate::unless_same(is_same_input))
         .watches::<LeaseView>(
             Scope::default(),
             Predicate::unless_same(move |old: &LeaseView, new: &LeaseView| {
-                connector_of(new).is_none() || leases.only_beats(old, new)
+                connector_for_lease(new).is_none() || leases.is_plain_heartbeat(old, new)
             }),
-            |lease, _| connector_of(lease).into_iter().collect(),
+            |lease, _| connector_for_lease(lease).into_iter().collect(),
         )
-        .watches::<ConnectorClass>(Scope::default(), Predicate::generation_changed(), of_class)
-        .triggered_by(&office.connectors, "proof")
+        .watches::<ConnectorClass>(
+            Scope::default(),
+            Predicate::generation_changed(),
+            connectors_of_class,
+        )
+        .triggered_by(&office.connector_trigger, "proof")
         .on_deleted(move |key| {
-            farewell.memory.forget_connector(key);
-            farewell.leases.forget(key);
-            farewell.sessions.forget(key);
-            lost.forget(key);
+            farewell.state.on_connector_deleted(key);
+            farewell.lease_heartbeats.remove(key);
+            farewell.sessions.remove(key);
+            lost.on_deleted(key);
         });
-    gateways(controller, office)
+    watch_gateways(controller, office)
 }
 
-/// Who is registered concerns every connector; who is lost, those that are named.
-fn gateways(controller: Controller<Connector>, office: &TunnelContext) -> Controller<Connector> {
+/// Registered gateways affect every connector; lost sessions affect the connectors they name.
+fn watch_gateways(
+    controller: Controller<Connector>,
+    office: &TunnelContext,
+) -> Controller<Connector> {
     let within = Scope {
         namespace: Some(office.namespace.to_string()),
         ..Scope::default()
     };
-    let replicas = office.replicas.clone();
+    let replicas = office.replica_heartbeats.clone();
     controller
         .watches::<GatewayReplica>(
             within.clone(),
             Predicate::changed_by(|replica: &GatewayReplica| replica.spec.endpoint_id.clone()),
-            |_, all| keys(all, |_| true),
+            |_, all| matching_keys(all, |_| true),
         )
         .watches::<GatewayReplica>(
             within,
             Predicate::unless_same(move |old: &GatewayReplica, new: &GatewayReplica| {
-                replicas.hear(new);
+                replicas.record(new);
                 old.spec.lost == new.spec.lost && old.spec.more_lost == new.spec.more_lost
             }),
             |replica, _| {
-                let lost = replica.spec.all_lost();
+                let lost = replica.spec.lost_sessions();
                 lost.map(|(namespace, name, _)| ObjectKey::new(Some(namespace), name))
                     .collect()
             },
         )
 }
 
-/// What of a Connector matters: what is asked of it, and what its agent says of itself.
-fn same(old: &Connector, new: &Connector) -> bool {
+/// The fields of a Connector that matter: its spec and what its agent reports.
+fn is_same_input(old: &Connector, new: &Connector) -> bool {
     let details = |it: &Connector| {
         let status = it.status.as_ref();
         status.and_then(|status| status.connection_details.clone())
@@ -82,8 +89,8 @@ fn same(old: &Connector, new: &Connector) -> bool {
     old.metadata.generation == new.metadata.generation && details(old) == details(new)
 }
 
-/// The Connector that a Lease is of: one of its own name that owns it.
-fn connector_of(lease: &LeaseView) -> Option<ObjectKey> {
+/// The Connector of a Lease: it has the same name and owns the Lease.
+fn connector_for_lease(lease: &LeaseView) -> Option<ObjectKey> {
     let meta = lease.meta();
     let group = |version: &str| version.split_once('/').map(|(group, _)| group.to_owned());
     let owned = meta.owners.iter().any(|owner| {
@@ -94,12 +101,12 @@ fn connector_of(lease: &LeaseView) -> Option<ObjectKey> {
     owned.then(|| meta.key())
 }
 
-fn of_class(class: &ConnectorClass, all: &Cache<Connector>) -> Vec<ObjectKey> {
+fn connectors_of_class(class: &ConnectorClass, all: &Cache<Connector>) -> Vec<ObjectKey> {
     let name = View::meta(class).name;
-    keys(all, |it| it.spec.connector_class_name == name)
+    matching_keys(all, |it| it.spec.connector_class_name == name)
 }
 
-fn keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<ObjectKey> {
+fn matching_keys(all: &Cache<Connector>, wanted: impl Fn(&Connector) -> bool) -> Vec<ObjectKey> {
     let all = all.list();
     let wanted = all.iter().filter(|it| wanted(it));
     wanted.map(|it| View::meta(&**it).key()).collect()
@@ -122,15 +129,20 @@ async fn reconcile(
     let mut confirmed = false;
     loop {
         match decide(&observer.observe(confirmed)?) {
-            Plan::Confirm => confirm(cx, &key, &office.leases).await,
-            Plan::Forgive => office.leases.forgive(&key),
-            Plan::Say(words) => return Ok(say(cx, office, &key, *words)),
+            Plan::Confirm => confirm_lease(cx, &key, &office.lease_heartbeats).await,
+            Plan::ExtendGrace => office.lease_heartbeats.extend_grace(&key),
+            Plan::Publish(words) => return Ok(publish_status(cx, office, &key, *words)),
         }
         confirmed = true;
     }
 }
 
-fn say(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectKey, words: Words) -> Action {
+fn publish_status(
+    cx: &Context<Connector>,
+    office: &TunnelContext,
+    key: &ObjectKey,
+    words: Words,
+) -> Action {
     cx.status(&words.status);
     for condition in words.conditions {
         cx.condition(condition);
@@ -138,10 +150,12 @@ fn say(cx: &Context<Connector>, office: &TunnelContext, key: &ObjectKey, words: 
     if let Some(note) = words.note {
         cx.publish_event(note);
     }
-    match words.wish {
-        ProofDemand::Nothing => {}
-        ProofDemand::Await => office.sessions.awaits(key),
-        ProofDemand::Now => office.sessions.prove_soon(key),
+    match words.proof_demand {
+        ProofDemand::NoDemand => {}
+        ProofDemand::AwaitProof => office.sessions.await_proof(key),
+        ProofDemand::ProbeNow => office.sessions.request_probe(key),
     }
-    words.again.map_or(Action::Done, Action::RequeueAfter)
+    words
+        .requeue_after
+        .map_or(Action::Done, Action::RequeueAfter)
 }

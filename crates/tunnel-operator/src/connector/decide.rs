@@ -1,5 +1,5 @@
-//! From a [`Observed`] to a [`Plan`]. Pure: the same world gives the same words, so that a pass that finds
-//! nothing new writes nothing.
+//! Turns an [`Observed`] into a [`Plan`]. Pure: the same input gives the same result, so that a pass without
+//! news writes nothing.
 
 use std::time::Duration;
 
@@ -11,58 +11,58 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::{ConnectorStatusUpdate, Observed, Plan, ProofDemand, Words};
-use crate::liveness::{LivenessDecision, judge};
+use crate::liveness::{LivenessDecision, decide_liveness};
 
-/// Why it is ready.
+/// The reason of `Ready` when it is true.
 const ONLINE: &str = "Online";
 
-/// What to say of a Connector, or to ask before.
+/// Decides the status of a Connector, or that its Lease must be read first.
 pub(crate) fn decide(world: &Observed) -> Plan {
-    let judgement = judge(&world.signs);
-    let turned = world.signs.was != Some(judgement.online);
+    let judgement = decide_liveness(&world.signals);
+    let turned = world.signals.was_online != Some(judgement.online);
     let from_silence = judgement.reason == reasons::EXPIRED;
-    if from_silence && world.signs.was == Some(true) {
-        match (world.confirmed, world.overdue) {
+    if from_silence && world.signals.was_online == Some(true) {
+        match (world.confirmed, world.late_decision) {
             (false, _) => return Plan::Confirm,
-            (true, true) => return Plan::Forgive,
+            (true, true) => return Plan::ExtendGrace,
             (true, false) => {}
         }
     }
-    let accepted = accepted(world);
-    let ready = ready(world, &accepted, &judgement);
-    let online = online(world, &judgement);
-    let note = (turned && (judgement.online || world.signs.was.is_some()))
-        .then(|| note(&judgement, &online.message));
-    Plan::Say(Box::new(Words {
-        status: status(world, &judgement, turned),
+    let accepted = accepted_condition(world);
+    let ready = ready_condition(world, &accepted, &judgement);
+    let online = online_condition(world, &judgement);
+    let note = (turned && (judgement.online || world.signals.was_online.is_some()))
+        .then(|| transition_note(&judgement, &online.message));
+    Plan::Publish(Box::new(Words {
+        status: status_update(world, &judgement, turned),
         conditions: vec![accepted, online, ready],
         note,
-        wish: wish(&judgement),
-        again: again(world, &judgement),
+        proof_demand: proof_demand(&judgement),
+        requeue_after: requeue_after(world, &judgement),
     }))
 }
 
-fn again(world: &Observed, judgement: &LivenessDecision) -> Option<Duration> {
-    let contested = world.contested_until.map(|until| until - world.signs.now);
-    let both = [judgement.again, contested];
+fn requeue_after(world: &Observed, judgement: &LivenessDecision) -> Option<Duration> {
+    let contested = world.contested_until.map(|until| until - world.signals.now);
+    let both = [judgement.recheck_after, contested];
     both.into_iter().flatten().min()
 }
 
-fn wish(judgement: &LivenessDecision) -> ProofDemand {
+fn proof_demand(judgement: &LivenessDecision) -> ProofDemand {
     match judgement {
-        it if it.late => ProofDemand::Now,
-        it if it.online || it.reason == reasons::RELEASED => ProofDemand::Nothing,
-        _ => ProofDemand::Await,
+        it if it.late => ProofDemand::ProbeNow,
+        it if it.online || it.reason == reasons::RELEASED => ProofDemand::NoDemand,
+        _ => ProofDemand::AwaitProof,
     }
 }
 
-/// Its class, if we serve it.
-fn ours(world: &Observed) -> Option<&ConnectorClassSpec> {
+/// Its class, if this controller serves it.
+fn served_class(world: &Observed) -> Option<&ConnectorClassSpec> {
     let class = world.class.as_ref();
     class.filter(|class| class.controller_name == CONTROLLER)
 }
 
-fn accepted(world: &Observed) -> Condition {
+fn accepted_condition(world: &Observed) -> Condition {
     let name = &world.class_name;
     let no = |fix: String| {
         Condition::new_false(
@@ -71,17 +71,19 @@ fn accepted(world: &Observed) -> Condition {
             fix,
         )
     };
-    let mut relays = ours(world).into_iter().flat_map(|class| &class.relays);
+    let mut relays = served_class(world)
+        .into_iter()
+        .flat_map(|class| &class.relays);
     if let Some(relay) = relays.find(|relay| !is_url(relay)) {
         let message = format!(
-            "relay {relay:?} of ConnectorClass {name} is not a URL: write it like \
+            "relay {relay:?} of ConnectorClass {name} is not a URL: use a form like \
              https://relay.example.com"
         );
         return Condition::new_false(conditions::ACCEPTED, reasons::INVALID_RELAY, message);
     }
     match &world.class {
-        Some(_) if ours(world).is_some() => {
-            let message = format!("of the class {name}");
+        Some(_) if served_class(world).is_some() => {
+            let message = format!("accepted by ConnectorClass {name}");
             Condition::new_true(conditions::ACCEPTED, reasons::ACCEPTED, message)
         }
         Some(class) => no(format!(
@@ -90,31 +92,33 @@ fn accepted(world: &Observed) -> Condition {
             class.controller_name
         )),
         None => no(format!(
-            "there is no ConnectorClass {name}: create it, or correct spec.connectorClassName"
+            "ConnectorClass {name} does not exist: create it or correct spec.connectorClassName"
         )),
     }
 }
 
-/// Whether agents and gateways can read the URL of a relay: the schema takes some that they cannot.
+/// Whether agents and gateways can parse the URL of a relay. The schema accepts some that they cannot.
 fn is_url(relay: &str) -> bool {
     relay.parse::<RelayUrl>().is_ok()
 }
 
-fn online(world: &Observed, judgement: &LivenessDecision) -> Condition {
-    let lease = world.signs.duration.as_secs();
+fn online_condition(world: &Observed, judgement: &LivenessDecision) -> Condition {
+    let lease = world.signals.duration.as_secs();
     let message = match judgement.reason {
-        reasons::RENEWED => "its agent renews its lease".to_owned(),
+        reasons::RENEWED => "the agent renews its lease".to_owned(),
         reasons::SESSION_ALIVE => {
-            "its agent does not renew its lease, but answers through its tunnels".to_owned()
+            "the agent does not renew its lease but responds through its tunnels".to_owned()
         }
-        reasons::RELEASED => "its agent was stopped: start it again to bring it back".to_owned(),
+        reasons::RELEASED => "the agent was stopped: start it again".to_owned(),
         reasons::SESSION_LOST => {
-            "no gateway reaches its agent: see whether it runs, and whether UDP gets through"
+            "no gateway can reach the agent: check that it runs and that UDP is not blocked"
                 .to_owned()
         }
-        reasons::NEVER_SEEN => "no agent has been heard of: start one for it".to_owned(),
+        reasons::NEVER_SEEN => {
+            "no agent has connected yet: start one with `aplomb connect`".to_owned()
+        }
         _ => format!(
-            "nothing was heard of its agent for {lease} s: see whether it runs and reaches the API server"
+            "no heartbeat for {lease} s: check that the agent runs and reaches the API server"
         ),
     };
     match judgement.online {
@@ -123,7 +127,11 @@ fn online(world: &Observed, judgement: &LivenessDecision) -> Condition {
     }
 }
 
-fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -> Condition {
+fn ready_condition(
+    world: &Observed,
+    accepted: &Condition,
+    judgement: &LivenessDecision,
+) -> Condition {
     let no = |reason: &str, message: &str| Condition::new_false(conditions::READY, reason, message);
     let registered = world.status.connection_details.is_some();
     match (accepted.status, registered, judgement.online) {
@@ -132,18 +140,19 @@ fn ready(world: &Observed, accepted: &Condition, judgement: &LivenessDecision) -
         }
         (ConditionStatus::True, false, _) => no(
             reasons::CONNECTOR_NOT_REGISTERED,
-            "no agent has said how it is reached: start one for it",
+            "no agent has registered its addresses: start one with `aplomb connect`",
         ),
-        (ConditionStatus::True, true, false) => {
-            no(judgement.reason, &online(world, judgement).message)
-        }
+        (ConditionStatus::True, true, false) => no(
+            judgement.reason,
+            &online_condition(world, judgement).message,
+        ),
         (ConditionStatus::True, true, true) => {
-            Condition::new_true(conditions::READY, ONLINE, "its agent can be reached")
+            Condition::new_true(conditions::READY, ONLINE, "the agent is online")
         }
     }
 }
 
-fn note(judgement: &LivenessDecision, message: &str) -> EventNote {
+fn transition_note(judgement: &LivenessDecision, message: &str) -> EventNote {
     match judgement.online {
         true => EventNote::normal("Online", "Judge", message),
         false if judgement.reason == reasons::RELEASED => {
@@ -153,9 +162,14 @@ fn note(judgement: &LivenessDecision, message: &str) -> EventNote {
     }
 }
 
-/// Times and the heartbeat are those of the last turn: anything newer would make every pass write.
-fn status(world: &Observed, judgement: &LivenessDecision, turned: bool) -> ConnectorStatusUpdate {
-    let class = ours(world);
+/// Times and the heartbeat change only when the connector goes online or offline. Otherwise every pass would
+/// write.
+fn status_update(
+    world: &Observed,
+    judgement: &LivenessDecision,
+    turned: bool,
+) -> ConnectorStatusUpdate {
+    let class = served_class(world);
     let gateways = class.map(|class| match class.gateways.is_empty() {
         true => world.gateways.clone(),
         false => sorted(&class.gateways),
@@ -178,25 +192,29 @@ fn status(world: &Observed, judgement: &LivenessDecision, turned: bool) -> Conne
         offline_since: before.offline_since.clone(),
     };
     if turned {
-        turn(&mut said, world, judgement);
+        set_transition_times(&mut said, world, judgement);
     }
     said
 }
 
-fn turn(said: &mut ConnectorStatusUpdate, world: &Observed, judgement: &LivenessDecision) {
+fn set_transition_times(
+    said: &mut ConnectorStatusUpdate,
+    world: &Observed,
+    judgement: &LivenessDecision,
+) {
     if let Some(lease) = &mut said.lease_ref {
-        lease.renew_time = world.beat.map(MicroTime);
+        lease.renew_time = world.heartbeat.map(MicroTime);
     }
     let heard = world
-        .heard
-        .map(|heard| whole(world.clock - (world.signs.now - heard)));
+        .last_sign_of_life
+        .map(|heard| truncate_to_seconds(world.clock - (world.signals.now - heard)));
     said.last_seen = heard.or(said.last_seen.take());
     said.offline_since =
-        (!judgement.online && said.last_seen.is_some()).then(|| whole(world.clock));
+        (!judgement.online && said.last_seen.is_some()).then(|| truncate_to_seconds(world.clock));
 }
 
-/// Kubernetes keeps times of whole seconds; a fraction would differ from what is read back.
-fn whole(time: Timestamp) -> Time {
+/// Kubernetes stores whole seconds; a fraction would differ from the stored value.
+fn truncate_to_seconds(time: Timestamp) -> Time {
     Time(Timestamp::from_second(time.as_second()).unwrap_or(time))
 }
 

@@ -1,5 +1,5 @@
-//! What can be said of a tunnel, condition by condition. A condition that does not apply is absent; one
-//! that cannot be told is Unknown; none is ever True by default.
+//! Computes the conditions of a tunnel. A condition that does not apply is absent; one that cannot be
+//! determined is Unknown; none is True by default.
 
 use aplomb::Condition;
 use aplomb::conditions::{ConditionStatus, RECONCILING};
@@ -8,15 +8,15 @@ use iroh_base::RelayUrl;
 
 use super::hostnames::HostnameClaims;
 use super::ready;
-use super::revisions::{CONNECTOR, passed, revisions};
-use crate::evidence::{ProbeResult, subject};
+use super::revisions::{CONNECTOR, is_acknowledged, revisions};
+use crate::evidence::{ProbeResult, probe_subject};
 use crate::world::{ChildrenState, Observed, ObservedConnector};
 
-/// What follows from a world, before it is said.
+/// What the observed state of a tunnel implies, before it becomes conditions.
 pub(super) struct TunnelAssessment<'a> {
     pub(super) world: &'a Observed,
-    pub(super) held: &'a HostnameClaims,
-    /// What the gateways must have seen.
+    pub(super) hostname_claims: &'a HostnameClaims,
+    /// The revisions that gateways must acknowledge.
     pub(super) revisions: Vec<ChildRevision>,
     pub(super) programmed: Condition,
     pub(super) metadata: Option<Condition>,
@@ -27,11 +27,11 @@ impl<'a> TunnelAssessment<'a> {
     pub(super) fn new(world: &'a Observed, held: &'a HostnameClaims) -> Self {
         let revisions = revisions(world);
         Self {
-            programmed: programmed(world, &revisions),
-            metadata: metadata(world, &revisions),
-            online: online(world),
+            programmed: programmed_condition(world, &revisions),
+            metadata: metadata_condition(world, &revisions),
+            online: online_condition(world),
             world,
-            held,
+            hostname_claims: held,
             revisions,
         }
     }
@@ -41,40 +41,40 @@ impl<'a> TunnelAssessment<'a> {
         self.programmed.status == ConditionStatus::True
     }
 
-    /// Whether gateways still have to acknowledge something.
-    pub(super) fn waiting(&self) -> bool {
+    /// Whether gateways still have to acknowledge a revision.
+    pub(super) fn is_waiting(&self) -> bool {
         let metadata = self.metadata.as_ref();
         let lacks = |it: &Condition| it.status != ConditionStatus::True && !is_about_relay(it);
         !self.is_programmed() || metadata.is_some_and(lacks)
     }
 
     /// Whether a proof could succeed.
-    pub(super) fn provable(&self) -> bool {
+    pub(super) fn is_provable(&self) -> bool {
         let released = |seen: &ObservedConnector| {
             let online = seen.online.as_ref();
             online.is_some_and(|(online, reason, _)| !online && reason == reasons::RELEASED)
         };
         let mut connectors = self.world.connectors.values();
-        !self.waiting() && !connectors.any(|it| it.as_ref().is_none_or(released))
+        !self.is_waiting() && !connectors.any(|it| it.as_ref().is_none_or(released))
     }
 
-    /// Whether a proof is about something that has changed since.
-    pub(super) fn stale(&self, evidence: &ProbeResult) -> bool {
-        evidence.subject != subject(self.world, &self.held.served())
+    /// Whether the state has changed since the proof.
+    pub(super) fn is_stale(&self, evidence: &ProbeResult) -> bool {
+        evidence.subject != probe_subject(self.world, &self.hostname_claims.accepted_hostnames())
     }
 
-    /// Everything there is to say.
+    /// All conditions of the tunnel.
     pub(super) fn conditions(&self) -> Vec<Condition> {
-        let mut all = vec![accepted(), self.programmed.clone()];
+        let mut all = vec![accepted_condition(), self.programmed.clone()];
         all.extend(self.metadata.clone());
         all.extend(self.online.clone());
-        all.extend(verified(self.held));
-        all.extend(in_use(self.held));
-        all.extend(ready::certificates(self));
-        all.extend(ready::origin(self));
-        let ready = ready::ready(self, &all);
-        if ready.status != ConditionStatus::True && self.waiting() {
-            let what = "gateways have not acknowledged everything yet";
+        all.extend(hostnames_verified_condition(self.hostname_claims));
+        all.extend(hostname_in_use_condition(self.hostname_claims));
+        all.extend(ready::certificates_condition(self));
+        all.extend(ready::origin_condition(self));
+        let ready = ready::ready_condition(self, &all);
+        if ready.status != ConditionStatus::True && self.is_waiting() {
+            let what = "waiting for gateways to acknowledge the latest changes";
             all.push(Condition::new_true(RECONCILING, reasons::PENDING, what));
         }
         all.push(ready);
@@ -82,8 +82,8 @@ impl<'a> TunnelAssessment<'a> {
     }
 }
 
-/// What is said of a spec that nothing is made of.
-pub(super) fn refused(reason: &str, message: &str) -> Vec<Condition> {
+/// The conditions of a spec that cannot be served.
+pub(super) fn rejected_conditions(reason: &str, message: &str) -> Vec<Condition> {
     vec![
         Condition::new_false(kinds::ACCEPTED, reason, message),
         Condition::new_false(kinds::PROGRAMMED, reason, message),
@@ -91,22 +91,23 @@ pub(super) fn refused(reason: &str, message: &str) -> Vec<Condition> {
     ]
 }
 
-fn accepted() -> Condition {
+fn accepted_condition() -> Condition {
     Condition::new_true(kinds::ACCEPTED, reasons::ACCEPTED, "the spec is valid")
 }
 
-fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
+fn programmed_condition(world: &Observed, revisions: &[ChildRevision]) -> Condition {
     let no = |reason: &str, message: &str| Condition::new_false(kinds::PROGRAMMED, reason, message);
     if let Some(ChildrenState::Foreign(message)) = &world.progress.written {
         return no(reasons::CHILD_CONFLICT, message);
     }
     if !world.fresh {
-        let message = "the gateways have not been heard of for too long to say";
+        let message =
+            "the operator has lost its watch on gateways: check that it can reach the API server";
         return Condition::new_unknown(kinds::PROGRAMMED, reasons::STALE, message);
     }
     if world.replicas.is_empty() {
         let message =
-            "no gateway is alive: start one with `aplomb gateway`, or look at its Deployment";
+            "no gateway is running: start one with `aplomb gateway` or check its Deployment";
         return no(reasons::NO_GATEWAY, message);
     }
     let bad = world
@@ -118,47 +119,65 @@ fn programmed(world: &Observed, revisions: &[ChildRevision]) -> Condition {
         .filter(|it| it.kind != CONNECTOR)
         .peekable();
     let known = children.peek().is_some();
-    let seen = children.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
+    let seen = children.all(|it| {
+        world
+            .replicas
+            .iter()
+            .all(|replica| is_acknowledged(replica, it))
+    });
     match (known && seen, bad) {
         (true, Some(bad)) => no(
             reasons::QUARANTINED,
-            &format!("a gateway cannot serve it: {bad}"),
+            &format!("a gateway cannot serve the route: {bad}"),
         ),
-        (true, None) if world.replicas.iter().any(|it| it.incomplete) => {
-            let message = "a gateway leaves out more routes of this namespace, or has lost more of its \
-                           connectors, than it can list";
+        (true, None)
+            if world
+                .replicas
+                .iter()
+                .any(|it| it.quarantine_list_incomplete) =>
+        {
+            let message = "a gateway omits more routes of this namespace, or has lost more of its \
+                           connectors, than it can report";
             Condition::new_unknown(kinds::PROGRAMMED, reasons::REPORT_INCOMPLETE, message)
         }
         (true, None) => {
-            let message = "every live gateway has acknowledged the children";
+            let message = "every live gateway serves the current version";
             Condition::new_true(kinds::PROGRAMMED, reasons::PROGRAMMED, message)
         }
         (false, _) => no(
             reasons::PENDING,
-            "gateways have not acknowledged the children yet",
+            "waiting for gateways to serve the current version",
         ),
     }
 }
 
-fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> {
+fn metadata_condition(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> {
     let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
     if world.connectors.is_empty() {
         return None;
     }
-    if let Some(missing) = unregistered(world) {
+    if let Some(missing) = unregistered_connector(world) {
         return Some(Condition::new_false(kind, missing.0, missing.1));
     }
     if !world.fresh || world.replicas.is_empty() {
-        let message = "no gateway is known to be alive";
+        let message = "no gateway is running";
         return Some(Condition::new_unknown(kind, reasons::NO_GATEWAY, message));
     }
     let mut connectors = revisions.iter().filter(|it| it.kind == CONNECTOR);
-    let seen = connectors.all(|it| world.replicas.iter().all(|replica| passed(replica, it)));
+    let seen = connectors.all(|it| {
+        world
+            .replicas
+            .iter()
+            .all(|replica| is_acknowledged(replica, it))
+    });
     if !seen {
-        let message = "gateways have not acknowledged the connector's addresses yet";
+        let message = "waiting for gateways to load the connector's addresses";
         return Some(Condition::new_false(kind, reasons::PENDING, message));
     }
-    let with = world.connectors.values().any(|it| relay(it).is_some());
+    let with = world
+        .connectors
+        .values()
+        .any(|it| connector_relay(it).is_some());
     let what = if with {
         "key, addresses and relay"
     } else {
@@ -166,20 +185,20 @@ fn metadata(world: &Observed, revisions: &[ChildRevision]) -> Option<Condition> 
     };
     let message = format!("every live gateway has the connector's {what}");
     let applied = Condition::new_true(kind, reasons::METADATA_APPLIED, message);
-    Some(without_relay(world).unwrap_or(applied))
+    Some(relay_missing_condition(world).unwrap_or(applied))
 }
 
-/// The relay that a connector is reached through, as its agent says it.
-fn relay(seen: &Option<ObservedConnector>) -> Option<&str> {
+/// The relay in the connection details of a connector.
+fn connector_relay(seen: &Option<ObservedConnector>) -> Option<&str> {
     let details = seen.as_ref()?.details.as_ref()?;
     details.public_key.home_relay.as_deref()
 }
 
-/// What to say if a gateway does not use the relay of a connector. It may reach the agent all the same.
-fn without_relay(world: &Observed) -> Option<Condition> {
+/// Set if a gateway does not use the connector's relay. It may still reach the agent directly.
+fn relay_missing_condition(world: &Observed) -> Option<Condition> {
     let kind = kinds::CONNECTOR_METADATA_PROGRAMMED;
     let all = world.connectors.iter();
-    all.filter_map(|(name, seen)| Some((name, relay(seen)?)))
+    all.filter_map(|(name, seen)| Some((name, connector_relay(seen)?)))
         .find_map(|(name, relay)| {
             let url = relay.parse::<RelayUrl>().ok();
             world.replicas.iter().find_map(|replica| match &replica.relays {
@@ -187,7 +206,7 @@ fn without_relay(world: &Observed) -> Option<Condition> {
                     kind,
                     reasons::RELAY_UNKNOWN,
                     format!(
-                        "gateway {} does not report its relays: upgrade it and the definitions",
+                        "gateway {} does not report its relays: upgrade it and the CRDs",
                         replica.name
                     ),
                 )),
@@ -205,35 +224,35 @@ fn without_relay(world: &Observed) -> Option<Condition> {
         })
 }
 
-/// Whether all that lacks is a relay, without which a connector may be reached directly.
+/// Whether only a relay is missing. The connector may still be reachable directly.
 pub(super) fn is_about_relay(condition: &Condition) -> bool {
     [reasons::RELAY_NOT_USED, reasons::RELAY_UNKNOWN].contains(&&*condition.reason)
 }
 
-/// A connector that is not there, or whose agent has never registered.
-fn unregistered(world: &Observed) -> Option<(&'static str, String)> {
+/// A connector that does not exist, or whose agent has never registered.
+fn unregistered_connector(world: &Observed) -> Option<(&'static str, String)> {
     world.connectors.iter().find_map(|(name, seen)| match seen {
         None => Some((
             reasons::CONNECTOR_NOT_FOUND,
             format!(
-                "there is no Connector {name:?} in this namespace: start its agent with \
-                 `aplomb connect`, or name another"
+                "Connector {name:?} does not exist in this namespace: start its agent with \
+                 `aplomb connect` or correct the name"
             ),
         )),
         Some(seen) if seen.details.is_none() => Some((
             reasons::CONNECTOR_NOT_REGISTERED,
-            format!("the agent of Connector {name:?} has not registered yet"),
+            format!("the agent of Connector {name:?} has not registered yet: check that it runs"),
         )),
         Some(_) => None,
     })
 }
 
-fn online(world: &Observed) -> Option<Condition> {
+fn online_condition(world: &Observed) -> Option<Condition> {
     let kind = kinds::CONNECTOR_ONLINE;
     if world.connectors.is_empty() {
         return None;
     }
-    if let Some((reason, message)) = unregistered(world) {
+    if let Some((reason, message)) = unregistered_connector(world) {
         return Some(Condition::new_false(kind, reason, message));
     }
     let mut offline = world.connectors.iter().filter_map(|(name, seen)| {
@@ -254,24 +273,24 @@ fn online(world: &Observed) -> Option<Condition> {
         false => Condition::new_unknown(
             kind,
             reasons::PENDING,
-            "a connector has not been judged yet",
+            "the state of a connector is not known yet",
         ),
     })
 }
 
-fn verified(held: &HostnameClaims) -> Option<Condition> {
+fn hostnames_verified_condition(held: &HostnameClaims) -> Option<Condition> {
     let kind = kinds::HOSTNAMES_VERIFIED;
     if held.statuses.len() < 2 {
         return None;
     }
-    Some(match held.refused().next() {
+    Some(match held.rejected_hostnames().next() {
         None => Condition::new_true(
             kind,
             reasons::HOSTNAMES_VERIFIED,
-            "every hostname is this tunnel's",
+            "this HTTPProxy owns every hostname",
         ),
         Some(refused) => {
-            let (reason, _) = split(&refused.reason);
+            let (reason, _) = split_reason(&refused.reason);
             Condition::new_false(
                 kind,
                 reason,
@@ -281,19 +300,19 @@ fn verified(held: &HostnameClaims) -> Option<Condition> {
     })
 }
 
-/// Present only while it holds.
-fn in_use(held: &HostnameClaims) -> Option<Condition> {
+/// Present only while it is true.
+fn hostname_in_use_condition(held: &HostnameClaims) -> Option<Condition> {
     let taken: Vec<String> = held
-        .refused()
-        .filter(|it| split(&it.reason).0 == reasons::HOSTNAME_IN_USE)
-        .map(|it| format!("{} is {}", it.hostname, split(&it.reason).1))
+        .rejected_hostnames()
+        .filter(|it| split_reason(&it.reason).0 == reasons::HOSTNAME_IN_USE)
+        .map(|it| format!("{} is {}", it.hostname, split_reason(&it.reason).1))
         .collect();
     let message = taken.join("; ");
     (!taken.is_empty())
         .then(|| Condition::new_true(kinds::HOSTNAMES_IN_USE, reasons::HOSTNAME_IN_USE, message))
 }
 
-/// The word and the sentence of a hostname's reason.
-pub(super) fn split(reason: &str) -> (&str, &str) {
+/// Splits a hostname's reason into its CamelCase word and its message.
+pub(super) fn split_reason(reason: &str) -> (&str, &str) {
     reason.split_once(": ").unwrap_or((reason, ""))
 }

@@ -1,37 +1,37 @@
-//! Which hostnames a tunnel may serve: the platform's, and those of its own that it holds a claim on.
+//! Which hostnames a tunnel may serve: the platform hostname, and the custom hostnames that it has claimed.
 
 use aplomb_api::tunnel::{
     HostnameStatus, canonical_hostname, canonical_label, reasons, split_canonical,
 };
 
-use crate::world::{ClaimState, Observed, Plain, Step};
+use crate::world::{ClaimState, Observed, TunnelStep, UnownedGateway};
 
-/// Every hostname, and what is to be done about claims.
+/// All hostnames of a tunnel, and the next step for its claims.
 #[derive(Clone, Debug)]
 pub(super) struct HostnameClaims {
-    /// The platform's.
+    /// The platform hostname.
     pub(super) canonical: String,
-    /// One's own first, in the order of the spec, then the platform's.
+    /// Custom hostnames in spec order, then the platform hostname.
     pub(super) statuses: Vec<HostnameStatus>,
-    /// The next effect on a claim.
-    pub(super) step: Option<Step>,
+    /// The next step for a claim.
+    pub(super) step: Option<TunnelStep>,
 }
 
 impl HostnameClaims {
-    /// Those that may be served.
-    pub(super) fn served(&self) -> Vec<String> {
+    /// The hostnames that may be served.
+    pub(super) fn accepted_hostnames(&self) -> Vec<String> {
         let accepted = self.statuses.iter().filter(|it| it.accepted);
         accepted.map(|it| it.hostname.clone()).collect()
     }
 
-    /// Those that may not, with the reason and a sentence.
-    pub(super) fn refused(&self) -> impl Iterator<Item = &HostnameStatus> {
+    /// The hostnames that may not be served, with reason and message.
+    pub(super) fn rejected_hostnames(&self) -> impl Iterator<Item = &HostnameStatus> {
         self.statuses.iter().filter(|it| !it.accepted)
     }
 }
 
-/// What is known of the hostnames of a tunnel under `domain`.
-pub(super) fn held(world: &Observed, domain: &str) -> HostnameClaims {
+/// Evaluates the hostnames of a tunnel whose platform domain is `domain`.
+pub(super) fn hostname_claims(world: &Observed, domain: &str) -> HostnameClaims {
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
     let canonical = canonical_hostname(uid, domain);
     let mut statuses = Vec::new();
@@ -41,12 +41,16 @@ pub(super) fn held(world: &Observed, domain: &str) -> HostnameClaims {
             continue;
         }
         let claim = world.claims.get(hostname).unwrap_or(&ClaimState::Free);
-        let (accepted, reason, todo) =
-            reserved(world, hostname, claim).unwrap_or_else(|| judged(world, hostname, claim));
-        statuses.push(status(hostname, accepted, reason));
+        let (accepted, reason, todo) = reserved_decision(world, hostname, claim)
+            .unwrap_or_else(|| claim_decision(world, hostname, claim));
+        statuses.push(hostname_status(hostname, accepted, reason));
         step = step.or(todo);
     }
-    statuses.push(status(&canonical, true, "GivenByPlatform".to_owned()));
+    statuses.push(hostname_status(
+        &canonical,
+        true,
+        "GivenByPlatform".to_owned(),
+    ));
     HostnameClaims {
         canonical,
         statuses,
@@ -54,7 +58,7 @@ pub(super) fn held(world: &Observed, domain: &str) -> HostnameClaims {
     }
 }
 
-fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
+fn hostname_status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
     HostnameStatus {
         hostname: hostname.to_owned(),
         accepted,
@@ -62,27 +66,35 @@ fn status(hostname: &str, accepted: bool, reason: String) -> HostnameStatus {
     }
 }
 
-/// Whether a hostname may be served, why, and what is to be done about its claim.
-type Judgment = (bool, String, Option<Step>);
+/// Whether a hostname may be served, its reason, and the next step for its claim.
+type HostnameDecision = (bool, String, Option<TunnelStep>);
 
-/// A name that the platform gives, under the domain of any class or to a tunnel that exists, is served for
-/// its UID alone. A claim that was made before that was known is given back.
-fn reserved(world: &Observed, hostname: &str, claim: &ClaimState) -> Option<Judgment> {
+/// A platform hostname, under the domain of any class or with the label of an existing tunnel, is served only
+/// for the UID it belongs to. A claim made before it was recognized is released.
+fn reserved_decision(
+    world: &Observed,
+    hostname: &str,
+    claim: &ClaimState,
+) -> Option<HostnameDecision> {
     let (label, domain) = split_canonical(hostname)?;
     let uid = world.proxy.metadata.uid.as_deref().unwrap_or_default();
-    let free = !world.domains.contains(domain) && !world.given.contains(hostname);
+    let free = !world.domains.contains(domain) && !world.platform_hostnames.contains(hostname);
     if free || label == canonical_label(uid) {
         return None;
     }
     let why = format!(
-        "{}: hostnames of this shape under {domain} are given by the platform; choose another",
+        "{}: the platform assigns hostnames like this under {domain}; choose another",
         reasons::HOSTNAME_RESERVED
     );
-    let ours = matches!(claim, ClaimState::Ours(..));
-    Some((false, why, ours.then(|| Step::Unclaim(hostname.to_owned()))))
+    let ours = matches!(claim, ClaimState::Own(..));
+    Some((
+        false,
+        why,
+        ours.then(|| TunnelStep::Unclaim(hostname.to_owned())),
+    ))
 }
 
-fn has(world: &Observed, plain: &Plain) -> String {
+fn in_use_message(world: &Observed, plain: &UnownedGateway) -> String {
     let ours = world.proxy.metadata.namespace.as_ref() == Some(&plain.namespace);
     let by = match ours {
         true => format!("Gateway {}/{}", plain.namespace, plain.name),
@@ -91,26 +103,26 @@ fn has(world: &Observed, plain: &Plain) -> String {
     format!("{}: served for {by}", reasons::HOSTNAME_IN_USE)
 }
 
-fn judged(world: &Observed, hostname: &str, claim: &ClaimState) -> Judgment {
-    let plain = world.plain.get(hostname);
+fn claim_decision(world: &Observed, hostname: &str, claim: &ClaimState) -> HostnameDecision {
+    let plain = world.unowned_gateways.get(hostname);
     match claim {
-        ClaimState::Ours(..) if let Some(plain) = plain.filter(|it| it.first) => {
-            let step = Some(Step::Unclaim(hostname.to_owned()));
-            (false, has(world, plain), step)
+        ClaimState::Own(..) if let Some(plain) = plain.filter(|it| it.older) => {
+            let step = Some(TunnelStep::Unclaim(hostname.to_owned()));
+            (false, in_use_message(world, plain), step)
         }
-        ClaimState::Ours(..) => (true, "Claimed".to_owned(), None),
-        // First come, first served: what somebody has already is not claimed.
-        ClaimState::Free if let Some(plain) = plain => (false, has(world, plain), None),
+        ClaimState::Own(..) => (true, "Claimed".to_owned(), None),
+        // First come, first served: a hostname that a Gateway already has is not claimed.
+        ClaimState::Free if let Some(plain) = plain => (false, in_use_message(world, plain), None),
         ClaimState::Free => {
-            let step = Some(Step::Claim(hostname.to_owned()));
+            let step = Some(TunnelStep::Claim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)
         }
-        ClaimState::Void => {
-            let step = Some(Step::Unclaim(hostname.to_owned()));
+        ClaimState::Orphaned => {
+            let step = Some(TunnelStep::Unclaim(hostname.to_owned()));
             (false, reasons::PENDING.to_owned(), step)
         }
         ClaimState::Taken { namespace, name } => {
-            // What other tenants have is not ours to tell.
+            // The names of other tenants' objects are not disclosed.
             let ours = world.proxy.metadata.namespace.as_deref() == Some(namespace);
             let by = match ours {
                 true => format!("HTTPProxy {namespace}/{name}"),

@@ -1,4 +1,4 @@
-//! What people are told: each turn of a tunnel that somebody may have to act on, once.
+//! Events: one for each transition of a tunnel that may need attention.
 
 use aplomb::conditions::ConditionStatus;
 use aplomb::{Condition, EventNote};
@@ -8,7 +8,7 @@ use crate::world::Observed;
 
 const ACTION: &str = "Prove";
 
-/// The Events of the turns from what the status says now to `conditions`.
+/// The Events for the transitions from the current status to `conditions`.
 pub(super) fn notes(
     world: &Observed,
     conditions: &[Condition],
@@ -16,10 +16,10 @@ pub(super) fn notes(
 ) -> Vec<EventNote> {
     let find = |kind: &str| conditions.iter().find(|it| it.type_ == kind);
     let mut notes = Vec::new();
-    if let Some(ready) = find(kinds::READY).filter(|it| turned(world, it)) {
-        notes.extend(readiness(world, ready, status));
+    if let Some(ready) = find(kinds::READY).filter(|it| has_changed(world, it)) {
+        notes.extend(readiness_note(world, ready, status));
     }
-    if let Some(taken) = find(kinds::HOSTNAMES_IN_USE).filter(|it| turned(world, it)) {
+    if let Some(taken) = find(kinds::HOSTNAMES_IN_USE).filter(|it| has_changed(world, it)) {
         notes.push(EventNote::warning(
             &taken.reason,
             "Claim",
@@ -29,28 +29,34 @@ pub(super) fn notes(
     notes
 }
 
-fn readiness(world: &Observed, ready: &Condition, status: &HttpProxyStatus) -> Option<EventNote> {
+fn readiness_note(
+    world: &Observed,
+    ready: &Condition,
+    status: &HttpProxyStatus,
+) -> Option<EventNote> {
     if ready.status == ConditionStatus::True {
         let hostname = status.hostname.as_deref().unwrap_or_default();
-        let message = format!("traffic flows to {hostname}: {}", ready.message);
+        let message = format!("{hostname} carries traffic: {}", ready.message);
         return Some(EventNote::normal(reasons::PROVEN, ACTION, message));
     }
-    // What is still under way is news to nobody, unless it worked before.
+    // A tunnel that is still being set up needs no Event, unless it was ready before.
     let under_way = ready.reason == reasons::PENDING && !was_ready(world);
     (!under_way).then(|| EventNote::warning(&ready.reason, ACTION, ready.message.clone()))
 }
 
-/// Whether the status says that it is ready.
+/// Whether the current status has `Ready` true.
 pub(super) fn was_ready(world: &Observed) -> bool {
-    was(world, kinds::READY).is_some_and(|(status, _)| status == ConditionStatus::True.as_str())
+    previous_condition(world, kinds::READY)
+        .is_some_and(|(status, _)| status == ConditionStatus::True.as_str())
 }
 
-fn was<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
+fn previous_condition<'a>(world: &'a Observed, kind: &str) -> Option<(&'a str, &'a str)> {
     let status = world.proxy.status.as_ref()?;
     let condition = status.conditions.iter().find(|it| it.type_ == kind)?;
     Some((&condition.status, &condition.reason))
 }
 
-fn turned(world: &Observed, condition: &Condition) -> bool {
-    was(world, &condition.type_) != Some((condition.status.as_str(), &condition.reason))
+fn has_changed(world: &Observed, condition: &Condition) -> bool {
+    previous_condition(world, &condition.type_)
+        != Some((condition.status.as_str(), &condition.reason))
 }

@@ -1,4 +1,4 @@
-//! Whether a tunnel is ready: only a proof that still holds says so.
+//! Whether a tunnel is ready. Only a proof that is still valid makes it so.
 
 use aplomb::Condition;
 use aplomb::conditions::ConditionStatus;
@@ -7,35 +7,36 @@ use aplomb_api::tunnel::{conditions as kinds, reasons};
 use super::conditions::{TunnelAssessment, is_about_relay};
 use crate::evidence::ProbeResult;
 
-/// The conditions that must hold before a proof counts, and whose reason is told first if one does not.
-const NEEDED: [&str; 4] = [
+/// The conditions that must be true before a proof counts. The first one that is not provides the reason of
+/// `Ready`.
+const REQUIRED_CONDITIONS: [&str; 4] = [
     kinds::ACCEPTED,
     kinds::HOSTNAMES_VERIFIED,
     kinds::PROGRAMMED,
     kinds::CONNECTOR_METADATA_PROGRAMMED,
 ];
 
-/// The evidence, if it is about the tunnel as it is now. A failure counts until something better is
-/// known: nothing is called pending that was just seen to fail.
-fn evidence<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
-    let evidence = facts.world.evidence.as_ref();
-    evidence.filter(|it| facts.provable() && !(it.is_good() && facts.stale(it)))
+/// The last proof, if it is about the current state of the tunnel. A failure counts until a newer result
+/// replaces it, so that a tunnel that just failed is not reported as pending.
+fn current_probe_result<'a>(facts: &'a TunnelAssessment<'_>) -> Option<&'a ProbeResult> {
+    let evidence = facts.world.probe_result.as_ref();
+    evidence.filter(|it| facts.is_provable() && !(it.is_success() && facts.is_stale(it)))
 }
 
-pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
-    let proven = evidence(facts).is_some_and(ProbeResult::is_good);
+pub(super) fn ready_condition(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Condition {
+    let proven = current_probe_result(facts).is_some_and(ProbeResult::is_success);
     let online = said.iter().find(|it| it.type_ == kinds::CONNECTOR_ONLINE);
-    // An agent that does not run is reached through no relay; a session may be lost for want of one.
+    // If the agent is not running, a missing relay is not the cause. A lost session may be caused by one.
     let away = [reasons::RELEASED, reasons::EXPIRED, reasons::NEVER_SEEN];
     let away =
         online.is_some_and(|it| it.status == ConditionStatus::False && away.contains(&&*it.reason));
     let lacking = |kind: &&str| {
         let said = said.iter().find(|it| it.type_ == **kind)?;
-        // A proof shows that the agent is reached without its relay.
+        // A proof shows that the agent is reachable without its relay.
         let needless = (proven || away) && is_about_relay(said);
         (said.status != ConditionStatus::True && !needless).then_some(said)
     };
-    if let Some(lacks) = NEEDED.iter().find_map(lacking) {
+    if let Some(lacks) = REQUIRED_CONDITIONS.iter().find_map(lacking) {
         return Condition::new(
             kinds::READY,
             lacks.status,
@@ -45,18 +46,22 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
     }
     let world = facts.world;
     let old = |it: &&ProbeResult| world.instant >= it.at + world.proxy.spec.proof_interval.0;
-    if evidence(facts)
-        .filter(|it| it.is_good())
+    if current_probe_result(facts)
+        .filter(|it| it.is_success())
         .filter(old)
         .is_some()
     {
-        let message = "the last proof is too old to say";
+        let message = "the last proof has expired; waiting for a new one";
         return Condition::new_unknown(kinds::READY, reasons::STALE, message);
     }
-    let Some(evidence) = evidence(facts) else {
+    let Some(evidence) = current_probe_result(facts) else {
         return match online {
-            Some(it) if it.status == ConditionStatus::False => offline(&it.message),
-            _ => Condition::new_false(kinds::READY, reasons::PENDING, "not proven yet"),
+            Some(it) if it.status == ConditionStatus::False => offline_condition(&it.message),
+            _ => Condition::new_false(
+                kinds::READY,
+                reasons::PENDING,
+                "waiting for the first proof",
+            ),
         };
     };
     let failure = evidence.tunnel.as_ref().err();
@@ -65,56 +70,62 @@ pub(super) fn ready(facts: &TunnelAssessment<'_>, said: &[Condition]) -> Conditi
         .as_ref()
         .and_then(|it| it.as_ref().err());
     match failure.or(certificates) {
-        Some(failure) => Condition::new_false(kinds::READY, failure.reason, failure.message.clone()),
+        Some(failure) => {
+            Condition::new_false(kinds::READY, failure.reason, failure.message.clone())
+        }
         None if evidence.origin == Some(false) => {
-            let message = "the tunnel works, but its agent cannot reach the origin: is it running?";
+            let message = "the agent cannot connect to the origin: check that the origin runs";
             Condition::new_false(kinds::READY, reasons::ORIGIN_UNREACHABLE, message)
         }
         None => {
-            let message = "a nonce came back, signed, through every live gateway";
+            let message = "every live gateway returned a signed proof";
             Condition::new_true(kinds::READY, reasons::PROVEN, message)
         }
     }
 }
 
-fn offline(message: &str) -> Condition {
+fn offline_condition(message: &str) -> Condition {
     Condition::new_false(kinds::READY, reasons::CONNECTOR_OFFLINE, message)
 }
 
-/// Whether the certificates are served; only for a tunnel with TLS.
-pub(super) fn certificates(facts: &TunnelAssessment<'_>) -> Option<Condition> {
+/// The condition of the certificates, only for a tunnel with TLS.
+pub(super) fn certificates_condition(facts: &TunnelAssessment<'_>) -> Option<Condition> {
     facts.world.proxy.spec.tls.as_ref()?;
     let kind = kinds::CERTIFICATES_READY;
-    let shown = evidence(facts).and_then(|it| it.certificates.as_ref());
+    let shown = current_probe_result(facts).and_then(|it| it.certificates.as_ref());
     Some(match shown {
-        None => Condition::new_unknown(kind, reasons::PENDING, "no TLS listener was asked yet"),
+        None => Condition::new_unknown(kind, reasons::PENDING, "waiting for the first TLS probe"),
         Some(Ok(())) => {
-            let message = "every live gateway shows a certificate of every hostname";
+            let message = "every live gateway has a certificate for every hostname";
             Condition::new_true(kind, reasons::CERTIFICATES_SERVED, message)
         }
         Some(Err(failure)) => Condition::new_false(kind, failure.reason, failure.message.clone()),
     })
 }
 
-/// Whether the origin takes connections, as the agent says, or cannot even be asked.
-pub(super) fn origin(facts: &TunnelAssessment<'_>) -> Option<Condition> {
-    let (kind, evidence) = (kinds::ORIGIN_REACHABLE, evidence(facts)?);
+/// Whether the origin accepts connections according to the agent, or cannot be probed at all.
+pub(super) fn origin_condition(facts: &TunnelAssessment<'_>) -> Option<Condition> {
+    let (kind, evidence) = (kinds::ORIGIN_REACHABLE, current_probe_result(facts)?);
     let failure = evidence.tunnel.as_ref().err();
     let about = [reasons::ORIGIN_NOT_EXPOSED, reasons::ORIGIN_UNREACHABLE];
     if let Some(failure) = failure.filter(|it| about.contains(&it.reason)) {
-        return Some(Condition::new_false(kind, failure.reason, failure.message.clone()));
+        return Some(Condition::new_false(
+            kind,
+            failure.reason,
+            failure.message.clone(),
+        ));
     }
     let reachable = evidence.origin?;
     Some(match reachable {
         true => Condition::new_true(
             kind,
             reasons::ORIGIN_REACHABLE,
-            "the origin takes connections",
+            "the origin accepts connections",
         ),
         false => Condition::new_false(
             kind,
             reasons::ORIGIN_UNREACHABLE,
-            "the agent cannot connect to the origin: is it running?",
+            "the agent cannot connect to the origin: check that the origin runs",
         ),
     })
 }

@@ -1,20 +1,20 @@
-//! Which versions gateways must have taken into account, and whether they have.
+//! Which versions gateways must have acknowledged, and whether they have.
 //!
-//! A version is kept for as long as what gateways read of an object stays the same: its own status
-//! changes its version too, and must not make a served tunnel look unserved.
+//! A recorded version is kept while the fields that gateways read stay the same. A status write also changes
+//! the version of an object, and must not make a served tunnel look unserved.
 
 use aplomb::version::ResourceVersion;
 use aplomb_api::tunnel::{AppliedVersions, ChildRevision};
 use serde_json::json;
 
-use crate::children::digest;
+use crate::children::spec_digest;
 use crate::world::{ChildrenState, ClaimState, Observed, ObservedReplica};
 
 /// The kind of a connector's revision.
 pub(super) const CONNECTOR: &str = "Connector";
 const CLAIM: &str = "HostnameClaim";
 
-/// Everything the gateways must have seen, in a stable order.
+/// Every revision that gateways must have seen, in a stable order.
 pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
     let mut all = Vec::new();
     match &world.progress.written {
@@ -22,20 +22,23 @@ pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
             for child in children {
                 match child.changed {
                     true => all.push(child.revision.clone()),
-                    false => all.push(kept(world, child.revision.clone())),
+                    false => all.push(keep_unchanged(world, child.revision.clone())),
                 }
             }
         }
         _ => all.extend(
-            stored(world)
+            stored_revisions(world)
                 .filter(|it| it.kind != CONNECTOR && it.kind != CLAIM)
                 .cloned(),
         ),
     }
     for (hostname, claim) in &world.claims {
-        if let ClaimState::Ours(version, uid) = claim {
+        if let ClaimState::Own(version, uid) = claim {
             let digest = uid.clone();
-            all.push(kept(world, revision(CLAIM, hostname, version, digest)));
+            all.push(keep_unchanged(
+                world,
+                new_revision(CLAIM, hostname, version, digest),
+            ));
         }
     }
     for (name, seen) in &world.connectors {
@@ -43,17 +46,17 @@ pub(super) fn revisions(world: &Observed) -> Vec<ChildRevision> {
             .as_ref()
             .and_then(|seen| Some((seen, seen.details.as_ref()?)));
         if let Some((seen, details)) = details {
-            let digest = digest(&json!([seen.uid, details]));
-            all.push(kept(
+            let digest = spec_digest(&json!([seen.uid, details]));
+            all.push(keep_unchanged(
                 world,
-                revision(CONNECTOR, name, &seen.version, digest),
+                new_revision(CONNECTOR, name, &seen.version, digest),
             ));
         }
     }
     all
 }
 
-fn revision(kind: &str, name: &str, version: &str, digest: String) -> ChildRevision {
+fn new_revision(kind: &str, name: &str, version: &str, digest: String) -> ChildRevision {
     ChildRevision {
         kind: kind.to_owned(),
         name: name.to_owned(),
@@ -62,26 +65,29 @@ fn revision(kind: &str, name: &str, version: &str, digest: String) -> ChildRevis
     }
 }
 
-/// The revision at which it last said the same.
-fn kept(world: &Observed, revision: ChildRevision) -> ChildRevision {
+/// The recorded revision with the same content, if there is one.
+fn keep_unchanged(world: &Observed, revision: ChildRevision) -> ChildRevision {
     let same = |it: &&ChildRevision| {
         it.kind == revision.kind && it.name == revision.name && it.digest == revision.digest
     };
-    stored(world).find(same).cloned().unwrap_or(revision)
+    stored_revisions(world)
+        .find(same)
+        .cloned()
+        .unwrap_or(revision)
 }
 
-fn stored(world: &Observed) -> impl Iterator<Item = &ChildRevision> {
+fn stored_revisions(world: &Observed) -> impl Iterator<Item = &ChildRevision> {
     let status = world.proxy.status.as_ref();
     status.into_iter().flat_map(|status| &status.revisions)
 }
 
-/// Whether a gateway has passed a revision.
-pub(super) fn passed(replica: &ObservedReplica, revision: &ChildRevision) -> bool {
-    let seen = of_kind(&replica.applied, &revision.kind);
+/// Whether a gateway has acknowledged a revision.
+pub(super) fn is_acknowledged(replica: &ObservedReplica, revision: &ChildRevision) -> bool {
+    let seen = applied_version(&replica.applied, &revision.kind);
     ResourceVersion::parse(seen).includes(&ResourceVersion::parse(&revision.version)) == Some(true)
 }
 
-fn of_kind<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
+fn applied_version<'a>(applied: &'a AppliedVersions, kind: &str) -> &'a str {
     match kind {
         "Gateway" => &applied.gateways,
         "HTTPRoute" => &applied.http_routes,

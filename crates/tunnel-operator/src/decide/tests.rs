@@ -1,6 +1,6 @@
-//! What is decided of worlds that are easy to read.
+//! Tests of the decision about a tunnel.
 
-mod taken;
+mod child_conditions_and_claims;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn replica(applied: &str) -> ObservedReplica {
         },
         relays: Some(Vec::new()),
         quarantined: None,
-        incomplete: false,
+        quarantine_list_incomplete: false,
         lost: false,
     }
 }
@@ -82,8 +82,8 @@ fn connector() -> ObservedConnector {
     }
 }
 
-/// A world in which everything was written and acknowledged.
-fn served(hostnames: &[&str]) -> Observed {
+/// A tunnel whose children are written and acknowledged.
+fn served_inputs(hostnames: &[&str]) -> Observed {
     let children = ["EndpointSlice", "Gateway", "HTTPRoute"];
     let children = children.map(|kind| child(kind, "10")).to_vec();
     Observed {
@@ -96,9 +96,9 @@ fn served(hostnames: &[&str]) -> Observed {
         ]
         .map(str::to_owned)
         .into(),
-        given: BTreeSet::new(),
+        platform_hostnames: BTreeSet::new(),
         networks: Vec::new(),
-        began: Timestamp::UNIX_EPOCH,
+        started_at: Timestamp::UNIX_EPOCH,
         now: Timestamp::UNIX_EPOCH,
         instant: Instant::now(),
         claims: hostnames
@@ -106,26 +106,26 @@ fn served(hostnames: &[&str]) -> Observed {
             .map(|it| {
                 (
                     (*it).to_owned(),
-                    ClaimState::Ours("9".to_owned(), "u".to_owned()),
+                    ClaimState::Own("9".to_owned(), "u".to_owned()),
                 )
             })
             .collect(),
-        plain: BTreeMap::new(),
-        surplus: BTreeSet::new(),
+        unowned_gateways: BTreeMap::new(),
+        surplus_claims: BTreeSet::new(),
         connectors: BTreeMap::from([("laptop".to_owned(), Some(connector()))]),
         replicas: vec![replica("10")],
-        reported: false,
+        child_status_reported: false,
         fresh: true,
         progress: Progress {
             written: Some(ChildrenState::Children(children)),
-            reported: true,
+            child_status_reported: true,
             ..Progress::default()
         },
-        evidence: None,
+        probe_result: None,
     }
 }
 
-fn proven(mut world: Observed) -> Observed {
+fn with_probe_result(mut world: Observed) -> Observed {
     let hostnames: Vec<String> = decide(&world)
         .status
         .hostname_statuses
@@ -133,10 +133,10 @@ fn proven(mut world: Observed) -> Observed {
         .filter(|it| it.accepted)
         .map(|it| it.hostname.clone())
         .collect();
-    world.evidence = Some(ProbeResult {
-        subject: subject(&world, &hostnames),
+    world.probe_result = Some(ProbeResult {
+        subject: probe_subject(&world, &hostnames),
         at: world.instant,
-        due: std::time::Duration::from_secs(7),
+        next_probe_after: std::time::Duration::from_secs(7),
         failures: 0,
         tunnel: Ok(()),
         origin: Some(true),
@@ -145,55 +145,61 @@ fn proven(mut world: Observed) -> Observed {
     world
 }
 
-fn said<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
+fn condition<'a>(plan: &'a Plan, kind: &str) -> Option<&'a Condition> {
     plan.conditions.iter().find(|it| it.type_ == kind)
 }
 
 fn ready(plan: &Plan) -> (ConditionStatus, &str) {
-    let ready = said(plan, kinds::READY).expect("it always says so");
+    let ready = condition(plan, kinds::READY).expect("Ready is always set");
     (ready.status, &ready.reason)
 }
 
 #[test]
 fn a_new_tunnel_is_written_before_anything_else() {
-    let mut world = served(&[]);
+    let mut world = served_inputs(&[]);
     world.progress = Progress::default();
-    assert_eq!(decide(&world).step, Some(Step::Write));
+    assert_eq!(decide(&world).step, Some(TunnelStep::Write));
 }
 
 #[test]
 fn no_child_is_written_before_its_hostname_is_claimed() {
-    let mut world = served(&["app.example.com"]);
+    let mut world = served_inputs(&["app.example.com"]);
     world.progress = Progress::default();
     world
         .claims
         .insert("app.example.com".to_owned(), ClaimState::Free);
     let plan = decide(&world);
-    assert_eq!(plan.step, Some(Step::Claim("app.example.com".to_owned())));
+    assert_eq!(
+        plan.step,
+        Some(TunnelStep::Claim("app.example.com".to_owned()))
+    );
     world
         .claims
-        .insert("app.example.com".to_owned(), ClaimState::Void);
+        .insert("app.example.com".to_owned(), ClaimState::Orphaned);
     let plan = decide(&world);
-    assert_eq!(plan.step, Some(Step::Unclaim("app.example.com".to_owned())));
+    assert_eq!(
+        plan.step,
+        Some(TunnelStep::Unclaim("app.example.com".to_owned()))
+    );
 }
 
 #[test]
 fn ready_needs_a_proof_even_when_all_else_is_well() {
-    let plan = decide(&served(&[]));
-    assert_eq!(plan.step, Some(Step::Prove));
+    let plan = decide(&served_inputs(&[]));
+    assert_eq!(plan.step, Some(TunnelStep::Prove));
     assert_eq!(
-        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        condition(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(ConditionStatus::True)
     );
     assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
-    let plan = decide(&proven(served(&[])));
+    let plan = decide(&with_probe_result(served_inputs(&[])));
     assert_eq!(ready(&plan), (ConditionStatus::True, reasons::PROVEN));
     assert_eq!(plan.step, None);
 }
 
 #[test]
-fn a_proof_of_another_session_or_gateway_counts_for_nothing() {
-    let world = proven(served(&[]));
+fn a_proof_of_another_session_or_gateway_is_ignored() {
+    let world = with_probe_result(served_inputs(&[]));
     let mut restarted = world.clone();
     let seen = restarted
         .connectors
@@ -212,17 +218,17 @@ fn a_proof_of_another_session_or_gateway_counts_for_nothing() {
     let plan = decide(&second);
     assert_eq!(
         (ready(&plan).0, plan.step),
-        (ConditionStatus::False, Some(Step::Prove))
+        (ConditionStatus::False, Some(TunnelStep::Prove))
     );
 }
 
 #[test]
 fn one_gateway_behind_is_not_programmed() {
-    let mut world = proven(served(&[]));
+    let mut world = with_probe_result(served_inputs(&[]));
     world.replicas.push(replica("9"));
     let plan = decide(&world);
     assert_eq!(
-        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        condition(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(ConditionStatus::False)
     );
     assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
@@ -231,10 +237,10 @@ fn one_gateway_behind_is_not_programmed() {
 
 #[test]
 fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
-    let mut world = proven(served(&[]));
-    world.replicas[0].incomplete = true;
+    let mut world = with_probe_result(served_inputs(&[]));
+    world.replicas[0].quarantine_list_incomplete = true;
     let plan = decide(&world);
-    let programmed = said(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
+    let programmed = condition(&plan, kinds::PROGRAMMED).map(|it| (it.status, &*it.reason));
     assert_eq!(
         programmed,
         Some((ConditionStatus::Unknown, reasons::REPORT_INCOMPLETE))
@@ -247,7 +253,7 @@ fn a_gateway_that_cannot_list_all_it_leaves_out_makes_nothing_programmed() {
 
 #[test]
 fn a_childs_own_status_does_not_unprogram_it() {
-    let mut world = proven(served(&[]));
+    let mut world = with_probe_result(served_inputs(&[]));
     let plan = decide(&world);
     let mut proxy = HttpProxy::clone(&world.proxy);
     proxy.status = Some(plan.status);
@@ -257,14 +263,14 @@ fn a_childs_own_status_does_not_unprogram_it() {
     world.progress.written = Some(ChildrenState::Children(vec![newer]));
     let plan = decide(&world);
     assert_eq!(
-        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        condition(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(ConditionStatus::True)
     );
 }
 
 #[test]
-fn a_missing_connector_is_named_and_never_silence() {
-    let mut world = served(&[]);
+fn a_missing_connector_is_named_and_not_reported_as_silent() {
+    let mut world = served_inputs(&[]);
     world.connectors.insert("laptop".to_owned(), None);
     let plan = decide(&world);
     assert_eq!(
@@ -273,14 +279,14 @@ fn a_missing_connector_is_named_and_never_silence() {
     );
     assert_eq!(plan.step, None);
     assert_eq!(
-        said(&plan, kinds::PROGRAMMED).map(|it| it.status),
+        condition(&plan, kinds::PROGRAMMED).map(|it| it.status),
         Some(ConditionStatus::True)
     );
 }
 
 #[test]
 fn a_recreated_connector_is_another_one_even_with_the_same_details() {
-    let mut world = proven(served(&[]));
+    let mut world = with_probe_result(served_inputs(&[]));
     let status = decide(&world).status;
     let mut proxy = HttpProxy::clone(&world.proxy);
     proxy.status = Some(status);
@@ -289,27 +295,27 @@ fn a_recreated_connector_is_another_one_even_with_the_same_details() {
     (second.uid, second.version) = ("u2".to_owned(), "11".to_owned());
     world.connectors.insert("laptop".to_owned(), Some(second));
     let plan = decide(&world);
-    let metadata = said(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED);
+    let metadata = condition(&plan, kinds::CONNECTOR_METADATA_PROGRAMMED);
     let metadata = metadata.map(|it| (it.status, it.reason.as_str()));
     assert_eq!(metadata, Some((ConditionStatus::False, reasons::PENDING)));
     assert_eq!(plan.step, None, "gateways have version 10");
     world.replicas = vec![replica("11")];
     let plan = decide(&world);
     assert_eq!(ready(&plan), (ConditionStatus::False, reasons::PENDING));
-    assert_eq!(plan.step, Some(Step::Prove));
+    assert_eq!(plan.step, Some(TunnelStep::Prove));
 }
 
 #[test]
-fn who_holds_a_hostname_is_told_only_within_the_namespace() {
+fn the_holder_of_a_hostname_is_named_only_within_the_namespace() {
     for (namespace, told) in [("team", true), ("other", false)] {
-        let mut world = proven(served(&["app.example.com"]));
+        let mut world = with_probe_result(served_inputs(&["app.example.com"]));
         let taken = ClaimState::Taken {
             namespace: namespace.to_owned(),
             name: "first".to_owned(),
         };
         world.claims.insert("app.example.com".to_owned(), taken);
         let plan = decide(&world);
-        let in_use = said(&plan, kinds::HOSTNAMES_IN_USE).expect("it is in use");
+        let in_use = condition(&plan, kinds::HOSTNAMES_IN_USE).expect("HostnamesInUse is set");
         assert_eq!(in_use.message.contains("first"), told, "{}", in_use.message);
         assert_eq!(
             ready(&plan),
@@ -321,7 +327,7 @@ fn who_holds_a_hostname_is_told_only_within_the_namespace() {
 #[test]
 fn a_platform_hostname_of_another_cannot_be_asked_for() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "tunnels.example.com");
-    let world = served(&[&theirs]);
+    let world = served_inputs(&[&theirs]);
     let plan = decide(&world);
     assert_eq!(
         ready(&plan),
@@ -334,46 +340,46 @@ fn a_platform_hostname_is_reserved_under_the_domain_of_every_class() {
     let hostname = |domain: &str| aplomb_api::tunnel::canonical_hostname("another", domain);
     for domain in ["nested.tunnels.example.com", "other.example.org"] {
         let theirs = hostname(domain);
-        let mut world = served(&[&theirs]);
+        let mut world = served_inputs(&[&theirs]);
         let plan = decide(&world);
         assert_eq!(
             ready(&plan),
             (ConditionStatus::False, reasons::HOSTNAME_RESERVED),
             "{domain}"
         );
-        // The class may be younger than the claim.
-        assert_eq!(plan.step, Some(Step::Unclaim(theirs.clone())));
+        // The class may be newer than the claim.
+        assert_eq!(plan.step, Some(TunnelStep::Unclaim(theirs.clone())));
         world.claims.insert(theirs, ClaimState::Free);
         assert!(
-            !matches!(decide(&world).step, Some(Step::Claim(_))),
+            !matches!(decide(&world).step, Some(TunnelStep::Claim(_))),
             "{domain}"
         );
     }
 }
 
 #[test]
-fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_words_are_not() {
+fn a_label_of_an_existing_tunnel_is_reserved_under_any_domain_and_other_labels_are_not() {
     let theirs = aplomb_api::tunnel::canonical_hostname("another", "gone.example.net");
-    let mut world = served(&[&theirs]);
+    let mut world = served_inputs(&[&theirs]);
     assert_eq!(
         decide(&world).step,
-        Some(Step::Prove),
+        Some(TunnelStep::Prove),
         "a word like any other"
     );
-    world.given.insert(theirs.clone());
-    assert_eq!(decide(&world).step, Some(Step::Unclaim(theirs)));
+    world.platform_hostnames.insert(theirs.clone());
+    assert_eq!(decide(&world).step, Some(TunnelStep::Unclaim(theirs)));
     let own = aplomb_api::tunnel::canonical_hostname(UID, "gone.example.net");
-    let plan = decide(&served(&[&own]));
+    let plan = decide(&served_inputs(&[&own]));
     assert_eq!(
-        said(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
+        condition(&plan, kinds::HOSTNAMES_VERIFIED).map(|it| it.status),
         Some(ConditionStatus::True)
     );
 }
 
 #[test]
 fn an_unreachable_origin_is_its_own_condition() {
-    let mut world = proven(served(&[]));
-    if let Some(evidence) = &mut world.evidence {
+    let mut world = with_probe_result(served_inputs(&[]));
+    if let Some(evidence) = &mut world.probe_result {
         evidence.origin = Some(false);
     }
     let plan = decide(&world);
@@ -381,23 +387,23 @@ fn an_unreachable_origin_is_its_own_condition() {
         ready(&plan),
         (ConditionStatus::False, reasons::ORIGIN_UNREACHABLE)
     );
-    let origin = said(&plan, kinds::ORIGIN_REACHABLE).map(|it| it.status);
+    let origin = condition(&plan, kinds::ORIGIN_REACHABLE).map(|it| it.status);
     assert_eq!(origin, Some(ConditionStatus::False));
 }
 
 #[test]
 fn an_origin_that_is_not_exposed_is_in_both_conditions() {
-    let mut world = proven(served(&[]));
+    let mut world = with_probe_result(served_inputs(&[]));
     let message =
         "agent \"laptop\" does not expose 127.0.0.1:9; restart it with --expose 127.0.0.1:9";
-    if let Some(evidence) = &mut world.evidence {
+    if let Some(evidence) = &mut world.probe_result {
         evidence.tunnel = Err(ProbeFailure::new(reasons::ORIGIN_NOT_EXPOSED, message));
-        // Another rule's is reachable.
+        // The origin of another rule is reachable.
         evidence.origin = Some(true);
     }
     let plan = decide(&world);
     for kind in [kinds::READY, kinds::ORIGIN_REACHABLE] {
-        let said = said(&plan, kind).expect("it is there");
+        let said = condition(&plan, kind).expect("the condition is set");
         assert_eq!(
             (said.status, &*said.reason),
             (ConditionStatus::False, "OriginNotExposed")
@@ -408,38 +414,38 @@ fn an_origin_that_is_not_exposed_is_in_both_conditions() {
 }
 
 #[test]
-fn a_failed_proof_says_why_and_is_tried_again_soon() {
-    let mut world = proven(served(&[]));
-    if let Some(evidence) = &mut world.evidence {
+fn a_failed_proof_has_a_reason_and_is_retried_soon() {
+    let mut world = with_probe_result(served_inputs(&[]));
+    if let Some(evidence) = &mut world.probe_result {
         evidence.tunnel = Err(ProbeFailure::new(reasons::CONNECTOR_OFFLINE, "offline"));
-        evidence.due = std::time::Duration::from_millis(100);
+        evidence.next_probe_after = std::time::Duration::from_millis(100);
     }
     let plan = decide(&world);
     assert_eq!(
         ready(&plan),
         (ConditionStatus::False, reasons::CONNECTOR_OFFLINE)
     );
-    assert!(plan.again <= std::time::Duration::from_millis(100));
+    assert!(plan.requeue_after <= std::time::Duration::from_millis(100));
 }
 
 #[test]
-fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
-    let mut world = proven(served(&[]));
-    let silence =
-        ProbeFailure::new(reasons::PROOF_FAILED, "no answer").with(Some(Ambiguity::Silence));
-    if let Some(evidence) = &mut world.evidence {
+fn silence_is_probed_again_before_a_new_tunnel_is_reported_broken() {
+    let mut world = with_probe_result(served_inputs(&[]));
+    let silence = ProbeFailure::new(reasons::PROOF_FAILED, "no answer")
+        .with_ambiguity(Some(Ambiguity::NoResponse));
+    if let Some(evidence) = &mut world.probe_result {
         (evidence.tunnel, evidence.failures) = (Err(silence), 1);
     }
-    world.progress.proofs = 1;
-    assert_eq!(decide(&world).step, Some(Step::Prove));
-    world.progress.proofs = PROOFS;
+    world.progress.probes = 1;
+    assert_eq!(decide(&world).step, Some(TunnelStep::Prove));
+    world.progress.probes = MAX_PROBES;
     let plan = decide(&world);
     assert_eq!(
         (ready(&plan), plan.step.clone()),
         ((ConditionStatus::False, reasons::PROOF_FAILED), None)
     );
-    // One that is called ready must not be called so any longer than that.
-    world.progress.proofs = 1;
+    // A tunnel that was Ready gets no further round before its failure is reported.
+    world.progress.probes = 1;
     let ready = json!({
         "type": "Ready", "status": "True", "reason": "Proven", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -453,17 +459,17 @@ fn silence_is_asked_again_before_a_new_tunnel_is_called_broken() {
 
 #[test]
 fn a_stage_keeps_its_time_although_its_status_could_not_be_written() {
-    let mut world = proven(served(&[]));
+    let mut world = with_probe_result(served_inputs(&[]));
     let first = decide(&world).status.timeline;
     world.progress.timeline.clone_from(&first);
     world.now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_secs(60);
-    world.began = world.now;
+    world.started_at = world.now;
     assert_eq!(decide(&world).status.timeline, first);
 }
 
 #[test]
-fn the_same_world_says_the_same_once_it_was_written() {
-    let mut world = proven(served(&["app.example.com"]));
+fn the_same_inputs_give_the_same_status() {
+    let mut world = with_probe_result(served_inputs(&["app.example.com"]));
     let first = decide(&world);
     let mut proxy = HttpProxy::clone(&world.proxy);
     proxy.status = Some(HttpProxyStatus::clone(&first.status));
@@ -476,7 +482,7 @@ fn the_same_world_says_the_same_once_it_was_written() {
 
 #[test]
 fn stages_are_reached_in_order_and_stay() {
-    let plan = decide(&proven(served(&[])));
+    let plan = decide(&with_probe_result(served_inputs(&[])));
     let line = plan.status.timeline.expect("a timeline");
     let stages = [
         line.created,

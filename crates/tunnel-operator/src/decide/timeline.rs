@@ -1,4 +1,4 @@
-//! When each stage was first reached for the newest spec. A time once set stays.
+//! When each stage was first reached for the current generation. A recorded time never changes.
 
 use aplomb_api::tunnel::TunnelTimeline;
 use jiff::Timestamp;
@@ -22,26 +22,30 @@ pub(super) fn timeline(
     };
     for known in known.into_iter().flatten() {
         if known.generation == generation {
-            keep(&mut line, known);
+            keep_known_times(&mut line, known);
         }
     }
     let written = matches!(world.progress.written, Some(ChildrenState::Children(_)));
-    reach(&mut line.created, true, world.began);
-    reach(&mut line.accepted, facts.held.step.is_none(), world.now);
-    reach(&mut line.children_written, written, world.now);
-    reach(
+    set_stage(&mut line.created, true, world.started_at);
+    set_stage(
+        &mut line.accepted,
+        facts.hostname_claims.step.is_none(),
+        world.now,
+    );
+    set_stage(&mut line.children_written, written, world.now);
+    set_stage(
         &mut line.programmed,
         written && facts.is_programmed(),
         world.now,
     );
-    // What an earlier spec proved is not what this one took.
+    // Times of an earlier generation do not count for this one.
     let programmed = line.programmed.is_some();
-    reach(&mut line.proven, ready && programmed, world.now);
+    set_stage(&mut line.proven, ready && programmed, world.now);
     line
 }
 
-/// Takes over the times that are not known yet.
-fn keep(line: &mut TunnelTimeline, known: &TunnelTimeline) {
+/// Copies the times that are not set yet.
+fn keep_known_times(line: &mut TunnelTimeline, known: &TunnelTimeline) {
     let take = |to: &mut Option<MicroTime>, from: &Option<MicroTime>| {
         if to.is_none() {
             to.clone_from(from);
@@ -54,7 +58,7 @@ fn keep(line: &mut TunnelTimeline, known: &TunnelTimeline) {
     take(&mut line.proven, &known.proven);
 }
 
-fn reach(stage: &mut Option<MicroTime>, reached: bool, now: Timestamp) {
+fn set_stage(stage: &mut Option<MicroTime>, reached: bool, now: Timestamp) {
     if reached && stage.is_none() {
         *stage = Some(MicroTime(now));
     }

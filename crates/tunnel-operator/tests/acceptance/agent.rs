@@ -1,5 +1,5 @@
-//! An agent as the API server knows it: its Connector, how it is reached, and its heart, which is the
-//! real one. It carries no traffic.
+//! An agent as the API server sees it: its Connector, its addresses, and its lease renewal, which is the real
+//! one. It carries no traffic.
 
 use std::future::pending;
 use std::sync::{Arc, Mutex};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use aplomb::Clock;
 use aplomb_api::tunnel::Connector;
 use aplomb_api::wire::ConnectorId;
-use aplomb_apiserver::world::Component;
-use aplomb_tunnel_agent::heart::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
+use aplomb_simulation::Component;
+use aplomb_tunnel_agent::lease::{LeaseRenewer, LeaseSettings, RenewalResult, RenewalSchedule};
 use http::{Request, Response, StatusCode};
 use kube::api::{Patch, PatchParams};
 use kube::client::Body;
@@ -25,7 +25,7 @@ use crate::net::{Net, hex, key_of};
 /// The field manager of agents.
 const MANAGER: &str = "aplomb-agent";
 
-/// An agent: a process of the world, which is killed by freezing it.
+/// An agent: a simulated process. Freezing it simulates a crash.
 pub struct Agent {
     pub component: Component,
     name: String,
@@ -35,13 +35,13 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// One with this lease, whose heartbeats go through.
+    /// An agent with this lease and reliable heartbeats.
     pub fn start(lab: &Lab, name: &str, lease: Duration) -> Self {
         Self::with(lab, name, lease, None)
     }
 
-    /// One whose heartbeats fail as often as they can without two successes being a lease apart.
-    pub fn tormented(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
+    /// An agent whose heartbeats fail as often as possible without two successes being a lease apart.
+    pub fn with_failing_heartbeats(lab: &Lab, name: &str, lease: Duration, seed: u64) -> Self {
         Self::with(lab, name, lease, Some(Adversary::new(lease, seed)))
     }
 
@@ -57,7 +57,7 @@ impl Agent {
                 stopped: stopped.clone(),
             };
             let clock = process.clock().clone();
-            live(
+            run(
                 process.plain_client(),
                 Clock::new(move || clock.now()),
                 life,
@@ -72,30 +72,30 @@ impl Agent {
         }
     }
 
-    /// Dies at once, without a word.
+    /// Stops it at once, without a release.
     pub fn kill(&self) {
         self.component.freeze();
-        self.net.reach(&self.name, false);
+        self.net.set_reachable(&self.name, false);
     }
 
-    /// Goes on, unaware of the time that has passed.
-    pub fn wake(&self) {
-        self.net.reach(&self.name, true);
+    /// Continues it, unaware of the time that has passed.
+    pub fn resume(&self) {
+        self.net.set_reachable(&self.name, true);
         self.component.thaw();
     }
 
-    /// Stops as by Ctrl-C.
+    /// Stops it as Ctrl-C does.
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
 }
 
-/// What the agent of a connector is called.
+/// The process name of a connector's agent.
 pub fn identity(connector: &str) -> String {
     format!("agent-{connector}")
 }
 
-/// What a life of an agent is given.
+/// Settings of one run of an agent.
 pub struct Life {
     pub name: String,
     pub lease: Duration,
@@ -104,8 +104,8 @@ pub struct Life {
     pub stopped: watch::Receiver<bool>,
 }
 
-/// Lives until it is stopped, and stays without a word then.
-pub async fn live(client: Client, clock: Clock, life: Life) {
+/// Runs until it is stopped, then releases the lease.
+pub async fn run(client: Client, clock: Clock, life: Life) {
     let session = format!("{:016x}", fastrand::Rng::new().u64(..));
     let connector = register(&client, &life.name, life.lease, &session).await;
     let uid = connector.uid().unwrap_or_default();
@@ -113,7 +113,7 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         namespace: TENANT.to_owned(),
         uid: uid.clone(),
     };
-    life.net.agent(&life.name, id, &session);
+    life.net.add_agent(&life.name, id, &session);
     let settings = LeaseSettings {
         namespace: TENANT.to_owned(),
         connector: life.name.clone(),
@@ -122,10 +122,10 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         lease: life.lease,
         clock,
         seed: 7,
-        pulse: watch::Sender::new(RenewalResult::default()),
+        renewal: watch::Sender::new(RenewalResult::default()),
     };
     let beats = match &life.adversary {
-        Some(adversary) => adversary.of(&client),
+        Some(adversary) => adversary.wrap(&client),
         None => client,
     };
     let mut stopped = life.stopped;
@@ -135,11 +135,11 @@ pub async fn live(client: Client, clock: Clock, life: Life) {
         }
     };
     LeaseRenewer::run(beats, settings, shutdown).await;
-    life.net.reach(&life.name, false);
+    life.net.set_reachable(&life.name, false);
     pending().await
 }
 
-/// Makes the Connector, and says how the agent is reached.
+/// Creates the Connector, and registers the agent's addresses.
 async fn register(client: &Client, name: &str, lease: Duration, session: &str) -> Connector {
     let connectors: Api<Connector> = Api::namespaced(client.clone(), TENANT);
     let params = PatchParams::apply(MANAGER).force();
@@ -161,11 +161,11 @@ async fn register(client: &Client, name: &str, lease: Duration, session: &str) -
     }});
     let details = Patch::Apply(details);
     let said = connectors.patch_status(name, &params, &details).await;
-    said.expect("it may say how it is reached");
-    made.expect("it may have a Connector")
+    said.expect("status is written");
+    made.expect("Connector is created")
 }
 
-/// Fails heartbeats in every way there is, but never lets two successes be a lease apart.
+/// Fails heartbeats in every possible way, but never lets two successes be a lease apart.
 #[derive(Clone)]
 pub struct Adversary {
     lease: Duration,
@@ -176,27 +176,27 @@ pub struct Adversary {
 struct State {
     rng: fastrand::Rng,
     last: Instant,
-    /// Until when all that can fail does.
+    /// Until when every possible failure is injected.
     until: Instant,
     tally: Tally,
 }
 
-/// What an adversary has done.
+/// The effects of an adversary.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub failed: u64,
-    pub beats: u64,
+    pub heartbeats: u64,
     /// The longest time between two successes.
     pub longest: Duration,
 }
 
-/// What becomes of a heartbeat.
-enum Fate {
-    Through,
+/// The fate of a heartbeat.
+enum HeartbeatOutcome {
+    Delivered,
     Refused(StatusCode),
-    /// It arrives, and the answer does not.
+    /// It arrives, but the response is lost.
     Unanswered,
-    Swallowed,
+    Dropped,
 }
 
 impl Adversary {
@@ -217,25 +217,25 @@ impl Adversary {
         self.state.lock().unwrap().tally
     }
 
-    /// A client that it stands before.
-    fn of(&self, client: &Client) -> Client {
+    /// A client behind this adversary.
+    fn wrap(&self, client: &Client) -> Client {
         let (it, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (it, inner) = (it.clone(), inner.clone());
             async move {
                 match it.fate() {
-                    Fate::Refused(code) => {
+                    HeartbeatOutcome::Refused(code) => {
                         let response = Response::builder().status(code).body(Body::empty());
                         Ok(response.expect("a response"))
                     }
-                    Fate::Swallowed => pending().await,
-                    Fate::Unanswered => {
+                    HeartbeatOutcome::Dropped => pending().await,
+                    HeartbeatOutcome::Unanswered => {
                         inner.send(request).await?;
                         it.arrived();
                         sleep(it.lease).await;
                         pending().await
                     }
-                    Fate::Through => {
+                    HeartbeatOutcome::Delivered => {
                         let response = inner.send(request).await?;
                         it.arrived();
                         Ok::<_, kube::Error>(response)
@@ -246,24 +246,24 @@ impl Adversary {
         Client::new(service, client.default_namespace())
     }
 
-    fn fate(&self) -> Fate {
+    fn fate(&self) -> HeartbeatOutcome {
         let mut state = self.state.lock().unwrap();
-        // The next try comes no later than one timeout from now; it must still be in time.
+        // The next attempt starts at most one timeout from now, and must still be in time.
         let next = Instant::now() + self.schedule.timeout() + Duration::from_millis(50);
         if next >= state.last + self.lease || Instant::now() >= state.until {
-            return Fate::Through;
+            return HeartbeatOutcome::Delivered;
         }
         state.tally.failed += 1;
-        // About once in two leases: those arrive, and end the torment.
+        // About once in two leases, everything succeeds, which ends the outage.
         let rarely = self.schedule.timeout().div_duration_f64(2 * self.lease);
         if state.rng.f64() < rarely {
-            return Fate::Unanswered;
+            return HeartbeatOutcome::Unanswered;
         }
         match state.rng.u8(0..6) {
-            0 => Fate::Refused(StatusCode::CONFLICT),
-            1 => Fate::Refused(StatusCode::TOO_MANY_REQUESTS),
-            2 => Fate::Refused(StatusCode::SERVICE_UNAVAILABLE),
-            _ => Fate::Swallowed,
+            0 => HeartbeatOutcome::Refused(StatusCode::CONFLICT),
+            1 => HeartbeatOutcome::Refused(StatusCode::TOO_MANY_REQUESTS),
+            2 => HeartbeatOutcome::Refused(StatusCode::SERVICE_UNAVAILABLE),
+            _ => HeartbeatOutcome::Dropped,
         }
     }
 
@@ -271,10 +271,10 @@ impl Adversary {
         let mut state = self.state.lock().unwrap();
         let gap = state.last.elapsed();
         state.last = Instant::now();
-        // Most of them for longer than a lease, if they could.
+        // Most of them longer than a lease, if that were permitted.
         let torment = self.lease.mul_f64(2.0 * state.rng.f64());
         state.until = state.last + torment;
-        state.tally.beats += 1;
+        state.tally.heartbeats += 1;
         state.tally.longest = state.tally.longest.max(gap);
     }
 }

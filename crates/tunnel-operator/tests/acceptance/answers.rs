@@ -1,4 +1,4 @@
-//! What one client was answered, and how a burst of conflicts in it went.
+//! Records the responses to one client, and how it handled bursts of conflicts.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use kube::client::Body;
 use tokio::time::Instant;
 use tower::service_fn;
 
-/// One answer.
+/// One response.
 #[derive(Clone, Debug)]
 struct Answer {
     at: Instant,
@@ -17,24 +17,23 @@ struct Answer {
     code: StatusCode,
 }
 
-/// What a burst of conflicts cost.
+/// The cost of a burst of conflicts.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
     pub conflicts: usize,
     /// The longest time from a conflict to the next attempt.
-    pub silence: Duration,
-    /// When the last conflict was met.
+    pub longest_gap: Duration,
+    /// Time of the last conflict.
     pub last: Instant,
 }
 
-/// Every answer to a write of one client, oldest first.
+/// Every response to a write of one client, oldest first.
 #[derive(Clone, Default)]
 pub struct Answers(Arc<Mutex<Vec<Answer>>>);
 
 impl Answers {
-    /// A client that answers as `client` does, written down here. If it is `careless`, it takes a
-    /// conflict for a failure of the server.
-    pub fn of(&self, client: &Client, careless: bool) -> Client {
+    /// Wraps `client` and records its responses. If it is `careless`, it treats a conflict as a server error.
+    pub fn record(&self, client: &Client, careless: bool) -> Client {
         let (answers, inner) = (self.clone(), client.clone());
         let service = service_fn(move |request: Request<Body>| {
             let (answers, inner) = (answers.clone(), inner.clone());
@@ -57,7 +56,7 @@ impl Answers {
         Client::new(service, client.default_namespace())
     }
 
-    /// The conflicts on the object at `path` so far, and what came after each.
+    /// The conflicts on the object at `path` so far, and the attempts after each.
     pub fn burst(&self, path: &str) -> Option<Burst> {
         let answers = self.0.lock().unwrap();
         let on_path: Vec<_> = answers
@@ -72,12 +71,12 @@ impl Answers {
             .map(|pair| pair[1].at - pair[0].at);
         Some(Burst {
             conflicts: conflicts.count(),
-            silence: silences.max().unwrap_or_default(),
+            longest_gap: silences.max().unwrap_or_default(),
             last,
         })
     }
 
-    /// How many conflicts there were at all.
+    /// The total number of conflicts.
     pub fn conflicts(&self) -> usize {
         let answers = self.0.lock().unwrap();
         let lost = answers.iter().filter(|it| it.code == StatusCode::CONFLICT);

@@ -1,33 +1,38 @@
-//! Promise: a conflict never becomes silence, and never lowers a condition. Wherever 409s are met while a
-//! tunnel comes, the next attempt follows within a second, and the tunnel is ready within two of the last.
+//! Promise: conflicts neither stall a tunnel nor revert a condition. Whichever writes of a new tunnel get
+//! 409s, the next attempt follows within a second, and the tunnel is ready within two seconds of the last.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::faults::{Fault, Match, Rule};
+use aplomb_simulation::faults::{Fault, Match, Rule};
 use futures::{StreamExt, future};
 use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use tokio::time::{Instant, sleep};
 
-use crate::lab::{TENANT, seconds, tunnel};
-use crate::plant::{Plant, on_box, on_real};
+use crate::lab::{TENANT, create_tunnel, seconds};
+use crate::system::{TunnelSystem, on_box, on_real};
 
-/// Where conflicts are met.
+/// The object whose writes conflict.
 #[derive(Clone, Copy, Debug)]
-enum Where {
+enum ConflictPlace {
     Gateway,
     Route,
     Slice,
     Status,
 }
 
-const EVERYWHERE: [Where; 4] = [Where::Gateway, Where::Route, Where::Slice, Where::Status];
+const ALL_PLACES: [ConflictPlace; 4] = [
+    ConflictPlace::Gateway,
+    ConflictPlace::Route,
+    ConflictPlace::Slice,
+    ConflictPlace::Status,
+];
 
-impl Where {
-    /// The name of a tunnel whose writes there conflict, and of no other.
+impl ConflictPlace {
+    /// The name of a tunnel with conflicts only there.
     fn tunnel(self) -> String {
         format!("{self:?}").to_lowercase()
     }
@@ -54,23 +59,28 @@ impl Where {
     }
 }
 
-/// What a burst cost.
+/// The cost of a burst.
 #[derive(Clone, Copy, Debug)]
-struct Cost {
+struct BurstCost {
     conflicts: usize,
     /// The longest time from a conflict to the next attempt.
-    silence: Duration,
+    longest_gap: Duration,
     /// From the last conflict until it was ready.
     ready: Duration,
 }
 
-/// `length` conflicts in each of these places, each in a tunnel of its own, all at once.
-async fn bursts(plant: Plant, places: &'static [Where], length: u64, careless: bool) -> Vec<Cost> {
+/// `length` conflicts in each of these places, each in its own tunnel, all at once.
+async fn bursts(
+    plant: TunnelSystem,
+    places: &'static [ConflictPlace],
+    length: u64,
+    careless: bool,
+) -> Vec<BurstCost> {
     for place in places {
         let rule = Rule::new(Fault::Conflict).on(place.writes());
         plant.faults.add(rule.first(length));
     }
-    let lowered = Lowered::default();
+    let lowered = LostConditions::default();
     let scenario = async {
         let made = places.iter().map(|place| burst(&plant, *place, length));
         future::join_all(made).await
@@ -81,7 +91,7 @@ async fn bursts(plant: Plant, places: &'static [Where], length: u64, careless: b
             () = lowered.follow(&plant) => panic!("the watch ended"),
         }
     };
-    let costs = plant.beside(careless, watched).await;
+    let costs = plant.run_with(careless, watched).await;
     assert_eq!(
         lowered.all(),
         Vec::<String>::new(),
@@ -90,9 +100,9 @@ async fn bursts(plant: Plant, places: &'static [Where], length: u64, careless: b
     costs
 }
 
-async fn burst(plant: &Plant, place: Where, length: u64) -> Cost {
+async fn burst(plant: &TunnelSystem, place: ConflictPlace, length: u64) -> BurstCost {
     let name = place.tunnel();
-    tunnel(&plant.user, &name, "laptop").await;
+    create_tunnel(&plant.user, &name, "laptop").await;
     let proxies: Api<HttpProxy> = Api::namespaced(plant.user.clone(), TENANT);
     let (began, limit) = (Instant::now(), seconds(60 * length + 60));
     let met = || plant.answers.burst(&place.path());
@@ -105,40 +115,40 @@ async fn burst(plant: &Plant, place: Where, length: u64) -> Cost {
         sleep(Duration::from_millis(20)).await;
     }
     let met = met().expect("there were conflicts");
-    Cost {
+    BurstCost {
         conflicts: met.conflicts,
-        silence: met.silence,
+        longest_gap: met.longest_gap,
         ready: met.last.elapsed(),
     }
 }
 
 async fn is_ready(proxies: &Api<HttpProxy>, name: &str) -> bool {
-    let proxy = proxies.get(name).await.expect("it is there");
-    holding(&proxy).contains("Ready")
+    let proxy = proxies.get(name).await.expect("the tunnel exists");
+    true_conditions(&proxy).contains("Ready")
 }
 
-/// The conditions that are true, but those that say that something is going on.
-fn holding(proxy: &HttpProxy) -> BTreeSet<String> {
+/// The conditions that are true, except those that report ongoing work.
+fn true_conditions(proxy: &HttpProxy) -> BTreeSet<String> {
     let conditions = proxy.status.iter().flat_map(|it| &it.conditions);
     let conditions = conditions.filter(|it| it.status == "True" && it.type_ != "Reconciling");
     conditions.map(|it| it.type_.clone()).collect()
 }
 
-/// Conditions that were true once and then were not.
+/// Conditions that were true and then were not.
 #[derive(Clone, Default)]
-struct Lowered(Arc<Mutex<Vec<String>>>);
+struct LostConditions(Arc<Mutex<Vec<String>>>);
 
-impl Lowered {
+impl LostConditions {
     fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    async fn follow(&self, plant: &Plant) {
+    async fn follow(&self, plant: &TunnelSystem) {
         let proxies: Api<HttpProxy> = Api::namespaced(plant.user.clone(), TENANT);
         let mut last = std::collections::BTreeMap::new();
         loop {
             let Ok(stream) = proxies.watch(&WatchParams::default(), "0").await else {
-                // A server whose storage for a new kind is not up yet asks for patience.
+                // A server responds with 429 until its storage for a new kind is ready.
                 sleep(Duration::from_millis(50)).await;
                 continue;
             };
@@ -148,7 +158,7 @@ impl Lowered {
                     continue;
                 };
                 let name = proxy.metadata.name.clone().unwrap_or_default();
-                let now = holding(&proxy);
+                let now = true_conditions(&proxy);
                 let before: BTreeSet<String> =
                     last.insert(name.clone(), now.clone()).unwrap_or_default();
                 let gone = before.difference(&now).map(|it| format!("{name}: {it}"));
@@ -158,12 +168,12 @@ impl Lowered {
     }
 }
 
-fn show(length: u64, costs: &[Cost]) {
-    for (place, cost) in EVERYWHERE.iter().zip(costs) {
+fn show(length: u64, costs: &[BurstCost]) {
+    for (place, cost) in ALL_PLACES.iter().zip(costs) {
         println!(
             "{length:>3} conflicts on {:<8} next attempt within {:>6.3} s, ready {:>6.3} s after the last",
             format!("{place:?}"),
-            cost.silence.as_secs_f64(),
+            cost.longest_gap.as_secs_f64(),
             cost.ready.as_secs_f64()
         );
     }
@@ -172,24 +182,27 @@ fn show(length: u64, costs: &[Cost]) {
 #[test]
 fn bursts_of_conflicts_are_followed_by_an_attempt_in_a_second_and_ready_in_two() {
     for length in [1, 15, 200] {
-        let run = move |plant| bursts(plant, &EVERYWHERE, length, false);
+        let run = move |plant| bursts(plant, &ALL_PLACES, length, false);
         let costs = on_box(length, run);
         show(length, &costs);
-        for (place, cost) in EVERYWHERE.iter().zip(&costs) {
+        for (place, cost) in ALL_PLACES.iter().zip(&costs) {
             assert_eq!(cost.conflicts as u64, length, "{place:?}");
-            assert!(cost.silence <= seconds(1), "{place:?}: {cost:?}");
+            assert!(cost.longest_gap <= seconds(1), "{place:?}: {cost:?}");
             assert!(cost.ready <= seconds(2), "{place:?}: {cost:?}");
         }
     }
 }
 
 #[test]
-fn routed_to_the_failure_backoff_conflicts_become_silence() {
-    let costs = on_box(1, |plant| bursts(plant, &EVERYWHERE, 15, true));
+fn conflicts_on_the_failure_backoff_cause_long_gaps() {
+    let costs = on_box(1, |plant| bursts(plant, &ALL_PLACES, 15, true));
     show(15, &costs);
-    for (place, cost) in EVERYWHERE.iter().zip(&costs) {
-        let kept = cost.silence <= seconds(1) && cost.ready <= seconds(2);
-        assert!(!kept, "the switch must show: {place:?}, {cost:?}");
+    for (place, cost) in ALL_PLACES.iter().zip(&costs) {
+        let kept = cost.longest_gap <= seconds(1) && cost.ready <= seconds(2);
+        assert!(
+            !kept,
+            "the careless client must break the promise: {place:?}, {cost:?}"
+        );
     }
 }
 
@@ -199,7 +212,7 @@ fn without_faults_there_is_no_conflict_at_all() {
         let proxies: Api<HttpProxy> = Api::namespaced(plant.user.clone(), TENANT);
         let scenario = async {
             for number in 0..20 {
-                tunnel(&plant.user, &format!("t{number}"), "laptop").await;
+                create_tunnel(&plant.user, &format!("t{number}"), "laptop").await;
             }
             for number in 0..20 {
                 while !is_ready(&proxies, &format!("t{number}")).await {
@@ -207,20 +220,20 @@ fn without_faults_there_is_no_conflict_at_all() {
                 }
             }
         };
-        plant.beside(false, scenario).await;
+        plant.run_with(false, scenario).await;
         plant.answers.conflicts()
     });
     println!("20 tunnels at once: {conflicts} conflicts");
     assert_eq!(conflicts, 0);
 }
 
-/// The same on a real server, with limits that a noisy machine can keep: five times the promise.
-pub fn before_a_real_server(length: u64) {
-    let costs = on_real(move |plant| bursts(plant, &EVERYWHERE, length, false));
+/// The same on a real server, with limits that a noisy machine can meet: five times the promise.
+pub fn on_a_real_server(length: u64) {
+    let costs = on_real(move |plant| bursts(plant, &ALL_PLACES, length, false));
     show(length, &costs);
-    for (place, cost) in EVERYWHERE.iter().zip(&costs) {
+    for (place, cost) in ALL_PLACES.iter().zip(&costs) {
         assert_eq!(cost.conflicts as u64, length, "{place:?}");
-        assert!(cost.silence <= seconds(5), "{place:?}: {cost:?}");
+        assert!(cost.longest_gap <= seconds(5), "{place:?}: {cost:?}");
         assert!(cost.ready <= seconds(10), "{place:?}: {cost:?}");
     }
 }
@@ -229,6 +242,6 @@ pub fn before_a_real_server(length: u64) {
 #[ignore = "needs the real control plane"]
 fn real_bursts_of_conflicts_are_followed_by_an_attempt_and_ready() {
     for length in [1, 15] {
-        before_a_real_server(length);
+        on_a_real_server(length);
     }
 }

@@ -1,26 +1,26 @@
-//! Promise: whether a connector is online is known in time, by nobody's clock but ours, and what a
-//! restart of the operator does not know it does not say.
+//! Promise: the online state of a connector is determined in time, by the operator's clock only, and a
+//! restarted operator does not report what it has not observed.
 
 use std::time::Duration;
 
 use aplomb_api::tunnel::Connector;
-use aplomb_apiserver::faults::{Fault, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::sleep;
 
 use crate::agent::{Agent, identity};
-use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, until};
+use crate::lab::{Lab, TENANT, assert_throughout, create_class, on_box, seconds, until};
 use crate::operator::Operator;
 use crate::replica::Replica;
 
 const LEASE: Duration = Duration::from_secs(30);
 
-async fn settled(lab: &Lab) -> (Operator, Agent) {
+async fn start_settled(lab: &Lab) -> (Operator, Agent) {
     let operator = Operator::start(lab, "operator");
     let agent = Agent::start(lab, "laptop", LEASE);
-    lab.online("laptop", seconds(5)).await;
+    lab.wait_online("laptop", seconds(5)).await;
     (operator, agent)
 }
 
@@ -28,10 +28,13 @@ async fn settled(lab: &Lab) -> (Operator, Agent) {
 fn a_connector_is_ready_when_its_agent_is_there() {
     on_box(1, |lab| async move {
         let operator = Operator::start(&lab, "operator");
-        until(seconds(5), "it runs", || operator.component.effects() > 0).await;
+        until(seconds(5), "the operator runs", || {
+            operator.component.effects() > 0
+        })
+        .await;
         let _agent = Agent::start(&lab, "laptop", LEASE);
-        let took = lab.online("laptop", seconds(2)).await;
-        println!("online {took:?} after the agent began");
+        let took = lab.wait_online("laptop", seconds(2)).await;
+        println!("online {took:?} after the agent started");
         assert!(took < seconds(1), "{took:?}");
         for kind in ["Accepted", "Online", "Ready"] {
             assert_eq!(lab.condition("laptop", kind).status, "True", "{kind}");
@@ -46,10 +49,10 @@ fn a_connector_is_ready_when_its_agent_is_there() {
 #[test]
 fn a_released_connector_is_offline_in_less_than_a_second() {
     on_box(1, |lab| async move {
-        let (_operator, agent) = settled(&lab).await;
+        let (_operator, agent) = start_settled(&lab).await;
         sleep(seconds(47)).await;
         agent.stop();
-        let took = lab.offline("laptop", seconds(5)).await;
+        let took = lab.wait_offline("laptop", seconds(5)).await;
         println!("released: offline after {took:?}");
         assert!(took < seconds(1), "{took:?}");
         assert_eq!(lab.condition("laptop", "Online").reason, "Released");
@@ -65,13 +68,13 @@ fn a_dead_agent_is_offline_when_its_lease_is_over() {
         let took = on_box(seed, move |lab| async move {
             let _operator = Operator::start(&lab, "operator");
             let agent = Agent::start(&lab, "laptop", seconds(lease));
-            lab.online("laptop", seconds(5)).await;
+            lab.wait_online("laptop", seconds(5)).await;
             sleep(seconds(3 * lease + 7)).await;
             agent.kill();
-            let took = lab.offline("laptop", seconds(2 * lease)).await;
+            let took = lab.wait_offline("laptop", seconds(2 * lease)).await;
             assert_eq!(lab.condition("laptop", "Online").reason, "LeaseExpired");
-            agent.wake();
-            lab.online("laptop", seconds(lease)).await;
+            agent.resume();
+            lab.wait_online("laptop", seconds(lease)).await;
             took
         });
         println!("killed, a lease of {lease} s: offline after {took:?}");
@@ -84,15 +87,15 @@ fn a_dead_agent_is_offline_when_its_lease_is_over() {
 fn no_clock_of_an_agent_matters() {
     for skew in [-3_600_000, 3_600_000] {
         on_box(1, move |lab| async move {
-            let (_operator, agent) = settled(&lab).await;
-            let turns = lab.follow();
+            let (_operator, agent) = start_settled(&lab).await;
+            let turns = lab.follow_status();
             agent.component.skew_millis(skew);
             sleep(seconds(600)).await;
             agent.component.skew_millis(0);
             sleep(seconds(600)).await;
             assert_eq!(turns.all(), Vec::<String>::new());
             agent.kill();
-            let took = lab.offline("laptop", seconds(60)).await;
+            let took = lab.wait_offline("laptop", seconds(60)).await;
             assert!(took <= LEASE + seconds(2), "{took:?}");
         });
     }
@@ -101,8 +104,8 @@ fn no_clock_of_an_agent_matters() {
 #[test]
 fn a_restart_of_the_operator_shows_no_flap() {
     on_box(1, |lab| async move {
-        let (operator, agent) = settled(&lab).await;
-        let turns = lab.follow();
+        let (operator, agent) = start_settled(&lab).await;
+        let turns = lab.follow_status();
         for _ in 0..5 {
             sleep(seconds(23)).await;
             operator.component.crash();
@@ -110,7 +113,7 @@ fn a_restart_of_the_operator_shows_no_flap() {
         sleep(seconds(60)).await;
         assert_eq!(turns.all(), Vec::<String>::new(), "alive all the time");
         agent.kill();
-        lab.offline("laptop", seconds(60)).await;
+        lab.wait_offline("laptop", seconds(60)).await;
         sleep(seconds(5)).await;
         let before = turns.all();
         for _ in 0..3 {
@@ -118,52 +121,52 @@ fn a_restart_of_the_operator_shows_no_flap() {
             sleep(seconds(90)).await;
         }
         assert_eq!(turns.all(), before, "dead all the time");
-        agent.wake();
-        lab.online("laptop", LEASE).await;
+        agent.resume();
+        lab.wait_online("laptop", LEASE).await;
     });
 }
 
 #[test]
-fn an_agent_that_came_back_while_nobody_looked_is_online() {
+fn an_agent_that_returned_unobserved_is_online() {
     on_box(1, |lab| async move {
-        let (operator, agent) = settled(&lab).await;
+        let (operator, agent) = start_settled(&lab).await;
         agent.kill();
-        lab.offline("laptop", seconds(60)).await;
+        lab.wait_offline("laptop", seconds(60)).await;
         operator.component.freeze();
-        agent.wake();
+        agent.resume();
         sleep(seconds(20)).await;
         operator.component.thaw();
         operator.component.crash();
-        let took = lab.online("laptop", seconds(60)).await;
+        let took = lab.wait_online("laptop", seconds(60)).await;
         println!("back while the operator was down: online {took:?} after its start");
     });
 }
 
 #[test]
-fn a_watch_that_dies_in_silence_makes_nobody_offline() {
+fn a_watch_that_dies_silently_sets_no_connector_offline() {
     on_box(1, |lab| async move {
         let dead = Fault::Watch(WatchFault::BlackHoled(seconds(20)));
         let leases = Match::watches().resource("leases");
         lab.cluster
             .faults("operator")
             .add(Rule::new(dead).on(leases));
-        let (_operator, agent) = settled(&lab).await;
+        let (_operator, agent) = start_settled(&lab).await;
         let online = || lab.is_online("laptop");
-        throughout(seconds(600), "it is online", online).await;
+        assert_throughout(seconds(600), "the connector is online", online).await;
         agent.kill();
-        let took = lab.offline("laptop", seconds(90)).await;
-        println!("killed while the watch was dead: offline after {took:?}");
-        // What the watch does not show is seen when a lease seems to be over, one lease later.
+        let took = lab.wait_offline("laptop", seconds(90)).await;
+        println!("killed while the watch was broken: offline after {took:?}");
+        // The missed heartbeats are read when a lease seems to have expired, one lease later.
         assert!(took <= 2 * LEASE + seconds(2), "{took:?}");
     });
 }
 
 #[test]
-fn an_outage_of_the_server_makes_nobody_offline() {
+fn an_outage_of_the_server_sets_no_connector_offline() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         sleep(seconds(100)).await;
-        let turns = lab.follow();
+        let turns = lab.follow_status();
         let now = lab.cluster.trace().elapsed();
         for who in ["operator".to_owned(), identity("laptop")] {
             let down = Rule::new(Fault::ServiceUnavailable);
@@ -177,30 +180,30 @@ fn an_outage_of_the_server_makes_nobody_offline() {
 }
 
 #[test]
-fn a_lease_that_somebody_deletes_is_no_death() {
+fn a_deleted_lease_does_not_set_the_connector_offline() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         sleep(seconds(42)).await;
-        let turns = lab.follow();
+        let turns = lab.follow_status();
         let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
             Api::namespaced(lab.user(), TENANT);
         let deleted = leases.delete("laptop", &Default::default()).await;
-        deleted.expect("it was there");
+        deleted.expect("the Lease is deleted");
         sleep(seconds(60)).await;
         assert_eq!(turns.all(), Vec::<String>::new());
     });
 }
 
 #[test]
-fn a_class_that_is_missing_is_said_and_healed() {
+fn a_missing_class_is_reported_and_recovers() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         let connectors: Api<Connector> = Api::namespaced(lab.user(), TENANT);
         let other = Patch::Merge(json!({ "spec": { "connectorClassName": "other" } }));
         let params = PatchParams::default();
         let patched = connectors.patch("laptop", &params, &other).await;
-        patched.expect("a change");
-        until(seconds(2), "it says so", || {
+        patched.expect("patch succeeds");
+        until(seconds(2), "the condition is set", || {
             lab.condition("laptop", "Accepted").reason == "ConnectorClassNotFound"
         })
         .await;
@@ -209,8 +212,8 @@ fn a_class_that_is_missing_is_said_and_healed() {
         assert!(ready.message.contains("create it"), "{ready:?}");
         let [one, two] = ["aa", "bb"].map(|it| it.repeat(32));
         let spec = json!({ "relays": ["https://relay.example.com"], "gateways": [two, one] });
-        class(&lab.user(), "other", &spec).await;
-        until(seconds(2), "it is ready", || {
+        create_class(&lab.user(), "other", &spec).await;
+        until(seconds(2), "the connector is ready", || {
             lab.condition("laptop", "Ready").status == "True"
         })
         .await;
@@ -225,41 +228,41 @@ fn a_class_that_is_missing_is_said_and_healed() {
 #[test]
 fn a_session_that_no_gateway_has_is_offline_though_the_lease_is_renewed() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         let (one, two) = (Replica::start(&lab, "one"), Replica::start(&lab, "two"));
         until(seconds(5), "both are listed", || {
             lab.connector("laptop").gateways.unwrap_or_default().len() == 2
         })
         .await;
         let online = || lab.is_online("laptop");
-        one.lose(&lab, "laptop");
-        throughout(seconds(20), "the other gateway has it", online).await;
-        two.lose(&lab, "laptop");
-        throughout(seconds(2), "it may be back in a moment", online).await;
-        let took = lab.offline("laptop", seconds(5)).await;
+        one.lose_session(&lab, "laptop");
+        assert_throughout(seconds(20), "the other gateway has a session", online).await;
+        two.lose_session(&lab, "laptop");
+        assert_throughout(seconds(2), "the session may come back shortly", online).await;
+        let took = lab.wait_offline("laptop", seconds(5)).await;
         println!(
             "lost by every gateway: offline after {:?}",
             took + seconds(2)
         );
         assert_eq!(lab.condition("laptop", "Online").reason, "SessionLost");
-        throughout(seconds(60), "heartbeats alone do not count", || !online()).await;
-        two.find();
-        let took = lab.online("laptop", seconds(5)).await;
+        assert_throughout(seconds(60), "heartbeats alone do not count", || !online()).await;
+        two.restore_sessions();
+        let took = lab.wait_online("laptop", seconds(5)).await;
         assert!(took < seconds(1), "{took:?}");
     });
 }
 
 #[test]
-fn a_session_lost_for_a_moment_is_no_turn() {
+fn a_briefly_lost_session_is_not_a_transition() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         let gateway = Replica::start(&lab, "one");
         sleep(seconds(5)).await;
-        let turns = lab.follow();
+        let turns = lab.follow_status();
         for _ in 0..10 {
-            gateway.lose(&lab, "laptop");
+            gateway.lose_session(&lab, "laptop");
             sleep(Duration::from_millis(2_500)).await;
-            gateway.find();
+            gateway.restore_sessions();
             sleep(seconds(7)).await;
         }
         assert_eq!(turns.all(), Vec::<String>::new());
@@ -267,14 +270,14 @@ fn a_session_lost_for_a_moment_is_no_turn() {
 }
 
 #[test]
-fn a_dead_gateway_has_no_say() {
+fn a_dead_gateway_is_ignored() {
     on_box(1, |lab| async move {
-        let (_operator, _agent) = settled(&lab).await;
+        let (_operator, _agent) = start_settled(&lab).await;
         let (dead, alive) = (Replica::start(&lab, "dead"), Replica::start(&lab, "alive"));
         sleep(seconds(20)).await;
         dead.component.freeze();
-        alive.lose(&lab, "laptop");
-        let took = lab.offline("laptop", seconds(30)).await;
+        alive.lose_session(&lab, "laptop");
+        let took = lab.wait_offline("laptop", seconds(30)).await;
         println!("lost by every gateway but a dead one: offline after {took:?}");
         assert!(took <= seconds(20), "{took:?}");
     });

@@ -1,5 +1,5 @@
-//! Promise: heartbeats that fail now and then, in any pattern within the bound, never make a connector
-//! flap; and one real change of it is one write.
+//! Promise: occasional heartbeat failures, in any pattern within the bound, never make a connector flap; and
+//! one real change is one write.
 
 use aplomb::telemetry::EventResult;
 use tokio::time::sleep;
@@ -10,11 +10,11 @@ use crate::operator::Operator;
 
 const CONNECTOR: &str = "aplomb-connector";
 
-/// What a day cost.
+/// The cost of a day.
 #[derive(Debug)]
-struct Day {
+struct DayCost {
     failed: u64,
-    beats: u64,
+    heartbeats: u64,
     longest: f64,
     writes: Vec<String>,
     passed: u64,
@@ -22,12 +22,12 @@ struct Day {
     passes: f64,
 }
 
-async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
-    let operator = Operator::alone(&lab, "operator");
-    let agent = Agent::tormented(&lab, "laptop", seconds(lease), lab.cluster.seed());
-    lab.online("laptop", seconds(lease + 2)).await;
+async fn run_day(lab: Lab, lease: u64, hours: u64) -> DayCost {
+    let operator = Operator::without_leader_election(&lab, "operator");
+    let agent = Agent::with_failing_heartbeats(&lab, "laptop", seconds(lease), lab.cluster.seed());
+    lab.wait_online("laptop", seconds(lease + 2)).await;
     sleep(seconds(3 * lease)).await;
-    let turns = lab.follow();
+    let turns = lab.follow_status();
     let seen = |result| operator.telemetry.watch.events("Lease", result);
     let before = (
         seen(EventResult::Passed),
@@ -35,15 +35,23 @@ async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
         operator.passes(CONNECTOR),
     );
     sleep(seconds(hours * 3_600)).await;
-    let tally = agent.adversary.as_ref().expect("it has one").tally();
+    let tally = agent
+        .adversary
+        .as_ref()
+        .expect("the agent has an adversary")
+        .tally();
     let quiet = turns.all();
     assert!(lab.is_online("laptop"));
     agent.kill();
-    lab.offline("laptop", seconds(lease + 2)).await;
-    assert_eq!(turns.all().len(), quiet.len() + 1, "one write per turn");
-    Day {
+    lab.wait_offline("laptop", seconds(lease + 2)).await;
+    assert_eq!(
+        turns.all().len(),
+        quiet.len() + 1,
+        "one write per transition"
+    );
+    DayCost {
         failed: tally.failed,
-        beats: tally.beats,
+        heartbeats: tally.heartbeats,
         longest: tally.longest.as_secs_f64(),
         writes: quiet,
         passed: seen(EventResult::Passed) - before.0,
@@ -53,11 +61,11 @@ async fn day(lab: Lab, lease: u64, hours: u64) -> Day {
 }
 
 fn check(lease: u64, hours: u64, seed: u64) {
-    let it = on_box_for_long(seed, move |lab| day(lab, lease, hours));
+    let it = on_box_for_long(seed, move |lab| run_day(lab, lease, hours));
     println!(
         "{hours} h, a lease of {lease} s: {} heartbeats arrived and {} failed, the longest silence was \
          {:.1} s; {} flaps and writes, {} passes, {} of {} heartbeats led to one",
-        it.beats,
+        it.heartbeats,
         it.failed,
         it.longest,
         it.writes.len(),
@@ -65,14 +73,17 @@ fn check(lease: u64, hours: u64, seed: u64) {
         it.passed,
         it.noise + it.passed,
     );
-    assert_eq!(it.writes, Vec::<String>::new(), "nothing real happened");
+    assert_eq!(it.writes, Vec::<String>::new(), "no real change happened");
     assert!(
         it.longest > 0.9 * lease as f64,
-        "the torment is real: {it:?}"
+        "the outages were long enough: {it:?}"
     );
-    assert!(it.failed > it.beats, "the torment is real: {it:?}");
+    assert!(
+        it.failed > it.heartbeats,
+        "enough heartbeats failed: {it:?}"
+    );
     assert_eq!(it.passed, 0, "a heartbeat costs no pass: {it:?}");
-    // One look for each lease that was nearly over.
+    // One check for each lease that almost expired.
     let looks = (hours * 3_600 / lease * 4) as f64;
     assert!(it.passes <= looks, "{it:?}");
 }

@@ -1,34 +1,34 @@
-//! A gateway: the real control side and the real request path, over a network that is a stand-in. A
-//! process of the world that can be crashed and frozen.
+//! A gateway: the real control side and the real request path, over a simulated network. A simulated process
+//! that can be crashed and frozen.
 
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Clock, Tasks, Telemetry, Trigger};
-use aplomb_apiserver::world::{Component, Process};
-use aplomb_tunnel_gateway::client::AgentSessions;
-use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, home};
+use aplomb_simulation::{Component, Process};
+use aplomb_tunnel_gateway::control::{ControlHandle, GatewayDeps, pass_key};
 use aplomb_tunnel_gateway::office::ReplicaInfo;
-use aplomb_tunnel_gateway::serve::{ProxyServer, ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::proxy::{ProxyServer, ProxySettings, ServePhase};
+use aplomb_tunnel_gateway::sessions::AgentSessions;
 use aplomb_tunnel_gateway::table::RoutingTable;
 use aplomb_tunnel_gateway::telemetry::GatewayMetrics;
 use arc_swap::ArcSwap;
 use tokio::time::sleep;
 
 use crate::lab::{Lab, NAMESPACE};
-use crate::net::{Line, Net};
+use crate::net::{GatewayLine, Net};
 
-/// How often the stand-in looks whether a session was lost or found.
-const LOOK: Duration = Duration::from_millis(250);
+/// How often the simulation checks whether a session was lost or restored.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A gateway, over all its lives.
+/// A gateway across restarts.
 pub struct Gateway {
     pub component: Component,
 }
 
 impl Gateway {
-    /// The gateway with this number.
+    /// Starts the gateway with this number.
     pub fn start(lab: &Lab, number: u8) -> Self {
         let net = lab.net.clone();
         let component = lab.cluster.start(&name(number), move |process| {
@@ -40,22 +40,22 @@ impl Gateway {
                 clock: Clock::new(move || clock.now()),
                 tasks: Tasks::with_spawner(move |task| tasks.spawn(task)),
             };
-            on_process(process, life)
+            run_in_process(process, life)
         });
         Self { component }
     }
 }
 
-/// What the gateway with this number is called.
+/// The name of the gateway with this number.
 pub fn name(number: u8) -> String {
     format!("gateway-{number}")
 }
 
-async fn on_process(process: Process, life: Life) {
-    live(process.plain_client(), life).await;
+async fn run_in_process(process: Process, life: Life) {
+    run(process.plain_client(), life).await;
 }
 
-/// What a life of a gateway is given.
+/// Settings of one run of a gateway.
 pub struct Life {
     pub number: u8,
     pub net: Net,
@@ -63,8 +63,8 @@ pub struct Life {
     pub tasks: Tasks,
 }
 
-/// Serves until it is stopped.
-pub async fn live(client: kube::Client, life: Life) {
+/// Runs until it is stopped.
+pub async fn run(client: kube::Client, life: Life) {
     let endpoint_id = format!("{:064x}", life.number);
     let place = ReplicaInfo {
         namespace: NAMESPACE.to_owned(),
@@ -90,7 +90,7 @@ pub async fn live(client: kube::Client, life: Life) {
     let server = Arc::new(server);
     let parts = GatewayDeps {
         sessions: line.clone(),
-        poke: poke.clone(),
+        trigger: poke.clone(),
         table,
         health: server.health(),
         clock: life.clock,
@@ -101,9 +101,9 @@ pub async fn live(client: kube::Client, life: Life) {
     let listen = place.listen.clone();
     let (engine, _control) = ControlHandle::engine(client, place, None, parts);
     let listening = async {
-        server.health().reached(ServePhase::Serving).await;
-        let _place = life.net.gateway(&listen, server.clone());
-        watch(&line, &poke).await;
+        server.health().wait_for(ServePhase::Serving).await;
+        let _place = life.net.add_gateway(&listen, server.clone());
+        watch_sessions(&line, &poke).await;
     };
     tokio::select! { biased;
         ended = engine.run(pending()) => panic!("the gateway ended: {ended:?}"),
@@ -111,15 +111,15 @@ pub async fn live(client: kube::Client, life: Life) {
     }
 }
 
-/// Tells the control side when a session was lost or found.
-async fn watch(line: &Line, poke: &Trigger) {
+/// Triggers the control side when a session is lost or restored.
+async fn watch_sessions(line: &GatewayLine, poke: &Trigger) {
     let mut last = Vec::new();
     loop {
-        let lost = line.lost();
+        let lost = line.lost_sessions();
         if lost != last {
-            poke.enqueue(&home(NAMESPACE));
+            poke.enqueue(&pass_key(NAMESPACE));
             last = lost;
         }
-        sleep(LOOK).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Promise: a hostname has one owner, and no HTTPProxy takes it from another tenant: not through a second class,
-//! and not through another kind.
+//! Promise: a hostname has one owner, and no HTTPProxy can take it from another tenant: neither through a
+//! second class nor through another kind.
 
 use aplomb_api::gateway_api::HttpRoute;
 use aplomb_api::tunnel::{HttpProxy, canonical_hostname};
@@ -10,15 +10,17 @@ use tokio::time::sleep;
 
 use crate::agent::Agent;
 use crate::gateway::Gateway;
-use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, tunnel, until};
+use crate::lab::{
+    Lab, TENANT, assert_throughout, create_class, create_tunnel, on_box, seconds, until,
+};
 use crate::operator::Operator;
 
-/// Where another tenant is.
+/// The namespace of another tenant.
 const OTHER: &str = "other";
 /// The domain of a second class.
 const SECOND: &str = "second.example.org";
 
-async fn begun(lab: &Lab) -> (Operator, Gateway, Agent) {
+async fn start_system(lab: &Lab) -> (Operator, Gateway, Agent) {
     let all = (
         Operator::start(lab, "operator"),
         Gateway::start(lab, 1),
@@ -32,8 +34,8 @@ fn proxies(lab: &Lab) -> Api<HttpProxy> {
     Api::namespaced(lab.user(), TENANT)
 }
 
-/// Makes an HTTPProxy with these hostnames of its own.
-async fn ask_for(lab: &Lab, name: &str, hostnames: &[&str]) {
+/// Creates an HTTPProxy with these custom hostnames.
+async fn create_proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
         "spec": { "hostnames": hostnames, "rules": [{ "backends": [
@@ -50,7 +52,7 @@ async fn edit(lab: &Lab, name: &str, spec: Value) {
     let patched = proxies(lab)
         .patch(name, &PatchParams::default(), &patch)
         .await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
 }
 
 fn claims(lab: &Lab) -> Vec<String> {
@@ -59,29 +61,29 @@ fn claims(lab: &Lab) -> Vec<String> {
     claims.iter().filter_map(name).collect()
 }
 
-async fn is_refused(lab: &Lab, name: &str, reason: &str) {
+async fn wait_rejected(lab: &Lab, name: &str, reason: &str) {
     until(seconds(10), reason, || {
-        lab.of_proxy(name, "Ready").reason == reason
+        lab.proxy_condition(name, "Ready").reason == reason
     })
     .await;
 }
 
-/// The hostname that `name` has under the domain of the second class.
-async fn second(lab: &Lab, name: &str) -> String {
-    let proxy = proxies(lab).get(name).await.expect("it is there");
+/// The platform hostname of `name` under the domain of the second class.
+async fn second_hostname(lab: &Lab, name: &str) -> String {
+    let proxy = proxies(lab).get(name).await.expect("the tunnel exists");
     canonical_hostname(&proxy.metadata.uid.expect("a UID"), SECOND)
 }
 
 #[test]
 fn a_platform_hostname_under_a_second_class_cannot_be_taken() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        class(&lab.user(), "second", &json!({ "domain": SECOND })).await;
-        tunnel(&lab.user(), "victim", "laptop").await;
-        lab.ready("victim", seconds(5)).await;
-        let wanted = second(&lab, "victim").await;
-        ask_for(&lab, "thief", &[&wanted]).await;
-        is_refused(&lab, "thief", "HostnameReserved").await;
+        let _all = start_system(&lab).await;
+        create_class(&lab.user(), "second", &json!({ "domain": SECOND })).await;
+        create_tunnel(&lab.user(), "victim", "laptop").await;
+        lab.wait_ready("victim", seconds(5)).await;
+        let wanted = second_hostname(&lab, "victim").await;
+        create_proxy(&lab, "thief", &[&wanted]).await;
+        wait_rejected(&lab, "thief", "HostnameReserved").await;
         edit(&lab, "victim", json!({ "connectorClassName": "second" })).await;
         until(seconds(5), "it has its hostname", || {
             lab.proxy("victim").hostname.as_ref() == Some(&wanted) && lab.is_ready("victim")
@@ -94,25 +96,29 @@ fn a_platform_hostname_under_a_second_class_cannot_be_taken() {
 #[test]
 fn a_claim_that_is_older_than_the_class_is_given_back() {
     on_box(1, |lab| async move {
-        let (operator, _gateway, _agent) = begun(&lab).await;
-        // Nothing is known yet that would speak against it: no such UID, and no such class.
+        let (operator, _gateway, _agent) = start_system(&lab).await;
+        // No UID and no class exist yet that would reserve it.
         let wanted = canonical_hostname("a-uid-to-come", SECOND);
-        ask_for(&lab, "early", &[&wanted]).await;
-        lab.ready("early", seconds(5)).await;
+        create_proxy(&lab, "early", &[&wanted]).await;
+        lab.wait_ready("early", seconds(5)).await;
         assert_eq!(claims(&lab), std::slice::from_ref(&wanted));
-        class(&lab.user(), "second", &json!({ "domain": SECOND })).await;
-        is_refused(&lab, "early", "HostnameReserved").await;
+        create_class(&lab.user(), "second", &json!({ "domain": SECOND })).await;
+        wait_rejected(&lab, "early", "HostnameReserved").await;
         assert_eq!(claims(&lab), Vec::<String>::new());
         operator.component.crash();
-        throughout(seconds(30), "it stays refused", || {
-            lab.of_proxy("early", "Ready").reason == "HostnameReserved" && claims(&lab).is_empty()
+        assert_throughout(seconds(30), "the hostname stays refused", || {
+            lab.proxy_condition("early", "Ready").reason == "HostnameReserved"
+                && claims(&lab).is_empty()
         })
         .await;
     });
 }
 
-/// A Gateway that somebody wrote, in a namespace of its own, and its route.
-async fn site(lab: &Lab, hostnames: &[&str]) -> Api<aplomb_api::gateway_api::Gateway> {
+/// A Gateway that a user wrote, in its own namespace, and its route.
+async fn create_unowned_gateway(
+    lab: &Lab,
+    hostnames: &[&str],
+) -> Api<aplomb_api::gateway_api::Gateway> {
     let params = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(lab.user());
     let namespace = json!({ "metadata": { "name": OTHER } });
@@ -145,8 +151,8 @@ fn listeners(hostnames: &[&str]) -> Value {
     listeners.map(listener).collect()
 }
 
-/// What the status of that Gateway says of being programmed, and the listeners that are refused.
-fn site_status(lab: &Lab) -> (String, Vec<String>) {
+/// The `Programmed` reason of that Gateway, and the listeners that are refused.
+fn unowned_gateway_status(lab: &Lab) -> (String, Vec<String>) {
     let server = lab.cluster.server();
     let stored = server.get("gateway.networking.k8s.io", "gateways", OTHER, "site");
     let status = stored.map(|it| it["status"].clone()).unwrap_or_default();
@@ -169,36 +175,36 @@ fn site_status(lab: &Lab) -> (String, Vec<String>) {
 fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
     for edited in [false, true] {
         on_box(1, move |lab| async move {
-            let (operator, gateway, _agent) = begun(&lab).await;
-            let gateways = site(&lab, &["site.example.com"]).await;
+            let (operator, gateway, _agent) = start_system(&lab).await;
+            let gateways = create_unowned_gateway(&lab, &["site.example.com"]).await;
             if edited {
                 let all = listeners(&["site.example.com", "more.example.com"]);
                 let patch = Patch::Merge(json!({ "spec": { "listeners": all } }));
                 let patched = gateways
                     .patch("site", &PatchParams::default(), &patch)
                     .await;
-                patched.expect("it may change");
+                patched.expect("patch succeeds");
             }
             sleep(seconds(2)).await;
-            ask_for(&lab, "web", &["site.example.com"]).await;
-            is_refused(&lab, "web", "HostnameInUse").await;
+            create_proxy(&lab, "web", &["site.example.com"]).await;
+            wait_rejected(&lab, "web", "HostnameInUse").await;
             operator.component.crash();
             gateway.component.crash();
-            throughout(seconds(30), "the Gateway keeps it", || {
-                claims(&lab).is_empty() && site_status(&lab).0 != "HostnameInUse"
+            assert_throughout(seconds(30), "the Gateway keeps it", || {
+                claims(&lab).is_empty() && unowned_gateway_status(&lab).0 != "HostnameInUse"
             })
             .await;
-            let said = lab.of_proxy("web", "HostnamesInUse");
+            let said = lab.proxy_condition("web", "HostnamesInUse");
             assert!(
                 !said.message.contains("site/"),
-                "another namespace: {said:?}"
+                "names an object of another namespace: {said:?}"
             );
             gateways
                 .delete("site", &Default::default())
                 .await
-                .expect("it was there");
+                .expect("the Gateway is deleted");
             let took = until(seconds(15), "it is free", || lab.is_ready("web")).await;
-            println!("ready {took:?} after the Gateway went");
+            println!("ready {took:?} after the Gateway was deleted");
         });
     }
 }
@@ -206,26 +212,26 @@ fn an_http_proxy_does_not_evict_a_gateway_that_was_there_first() {
 #[test]
 fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        let gateways = site(&lab, &["own.example.com"]).await;
+        let _all = start_system(&lab).await;
+        let gateways = create_unowned_gateway(&lab, &["own.example.com"]).await;
         sleep(seconds(2)).await;
-        ask_for(&lab, "web", &["app.example.com"]).await;
-        lab.ready("web", seconds(5)).await;
+        create_proxy(&lab, "web", &["app.example.com"]).await;
+        lab.wait_ready("web", seconds(5)).await;
         let mut all = listeners(&["own.example.com", "app.example.com"]);
-        // Another mistake of the same Gateway does not hide it.
+        // Another error of the same Gateway does not hide it.
         let bare = json!({ "name": "bare", "port": 8080, "protocol": "HTTP" });
         all.as_array_mut().expect("a list").insert(0, bare);
         let patch = json!({ "spec": { "listeners": all } });
         let patched = gateways
             .patch("site", &PatchParams::default(), &Patch::Merge(patch))
             .await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         let refused = ("HostnameInUse".to_owned(), vec!["http-1".to_owned()]);
-        until(seconds(5), "its status says so", || {
-            site_status(&lab) == refused
+        until(seconds(5), "the status reports it", || {
+            unowned_gateway_status(&lab) == refused
         })
         .await;
-        throughout(seconds(30), "the HTTPProxy keeps it", || {
+        assert_throughout(seconds(30), "the HTTPProxy keeps it", || {
             lab.is_ready("web")
         })
         .await;
@@ -233,22 +239,22 @@ fn a_gateway_that_takes_up_a_claimed_hostname_later_does_not_get_it() {
         proxies(&lab)
             .delete("web", &Default::default())
             .await
-            .expect("it was there");
+            .expect("the tunnel is deleted");
         until(seconds(15), "it is free", || {
-            site_status(&lab).0 == "Pending"
+            unowned_gateway_status(&lab).0 == "Pending"
         })
         .await;
     });
 }
 
-/// An owner reference hides no Gateway, and removing it later makes none that came first.
+/// An owner reference does not exempt a Gateway, and removing it later does not make it the first owner.
 #[test]
 fn a_gateway_that_loses_its_owner_takes_no_hostname() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        tunnel(&lab.user(), "decoy", "laptop").await;
-        lab.ready("decoy", seconds(5)).await;
-        let decoy = proxies(&lab).get("decoy").await.expect("it is there");
+        let _all = start_system(&lab).await;
+        create_tunnel(&lab.user(), "decoy", "laptop").await;
+        lab.wait_ready("decoy", seconds(5)).await;
+        let decoy = proxies(&lab).get("decoy").await.expect("the tunnel exists");
         let owner = json!({
             "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "name": "decoy",
             "uid": decoy.metadata.uid, "controller": true,
@@ -263,44 +269,44 @@ fn a_gateway_that_loses_its_owner_takes_no_hostname() {
         let made = gateways.create(&PostParams::default(), &gateway).await;
         made.expect("a Gateway");
         sleep(seconds(2)).await;
-        ask_for(&lab, "web", &["app.example.com"]).await;
+        create_proxy(&lab, "web", &["app.example.com"]).await;
         sleep(seconds(5)).await;
         let before = lab.is_ready("web");
         let patch = Patch::Merge(json!({ "metadata": { "ownerReferences": [] } }));
         let params = PatchParams::default();
         let patched = gateways.patch("site", &params, &patch).await;
-        patched.expect("it may change");
-        throughout(seconds(30), "the hostname changes hands", || {
+        patched.expect("patch succeeds");
+        assert_throughout(seconds(30), "the hostname changes hands", || {
             lab.is_ready("web") == before
         })
         .await;
     });
 }
 
-/// Makes the route of that Gateway name this hostname.
+/// Sets this hostname on the route of that Gateway.
 async fn route_names(lab: &Lab, hostname: &str) {
     let routes: Api<HttpRoute> = Api::namespaced(lab.user(), OTHER);
     let patch = Patch::Merge(json!({ "spec": { "hostnames": [hostname] } }));
     let patched = routes.patch("site", &PatchParams::default(), &patch).await;
-    patched.expect("it may change");
+    patched.expect("patch succeeds");
     sleep(seconds(2)).await;
 }
 
 #[test]
 fn a_hostname_is_free_when_the_gateway_of_its_wildcard_goes() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        let gateways = site(&lab, &["*.example.com"]).await;
+        let _all = start_system(&lab).await;
+        let gateways = create_unowned_gateway(&lab, &["*.example.com"]).await;
         route_names(&lab, "shop.example.com").await;
-        ask_for(&lab, "shop", &["shop.example.com"]).await;
-        // No proof comes soon.
+        create_proxy(&lab, "shop", &["shop.example.com"]).await;
+        // With a long interval, so that no proof is due soon.
         edit(&lab, "shop", json!({ "proofInterval": "1h" })).await;
-        is_refused(&lab, "shop", "HostnameInUse").await;
+        wait_rejected(&lab, "shop", "HostnameInUse").await;
         sleep(seconds(5)).await;
         gateways
             .delete("site", &Default::default())
             .await
-            .expect("it was there");
+            .expect("the Gateway is deleted");
         until(seconds(15), "it is free", || lab.is_ready("shop")).await;
     });
 }
@@ -308,13 +314,13 @@ fn a_hostname_is_free_when_the_gateway_of_its_wildcard_goes() {
 #[test]
 fn a_route_under_a_wildcard_has_the_hostnames_that_it_names() {
     on_box(1, |lab| async move {
-        let _all = begun(&lab).await;
-        site(&lab, &["*.example.com"]).await;
+        let _all = start_system(&lab).await;
+        create_unowned_gateway(&lab, &["*.example.com"]).await;
         route_names(&lab, "shop.example.com").await;
-        ask_for(&lab, "shop", &["shop.example.com"]).await;
-        is_refused(&lab, "shop", "HostnameInUse").await;
-        // What nobody names is nobody's.
-        ask_for(&lab, "app", &["app.example.com"]).await;
-        lab.ready("app", seconds(5)).await;
+        create_proxy(&lab, "shop", &["shop.example.com"]).await;
+        wait_rejected(&lab, "shop", "HostnameInUse").await;
+        // A hostname that no Gateway names is free.
+        create_proxy(&lab, "app", &["app.example.com"]).await;
+        lab.wait_ready("app", seconds(5)).await;
     });
 }

@@ -1,11 +1,11 @@
-//! A cluster with the kinds of tunnels, in virtual time; and the words in which a test speaks of it.
+//! A cluster with the tunnel CRDs in virtual time, and the helpers that the tests use.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{CLASS, ConnectorClass, ConnectorStatus, HttpProxy, HttpProxyStatus};
 use aplomb_apiserver::store::Window;
-use aplomb_apiserver::world::{Cluster, Run, World};
+use aplomb_simulation::{Cluster, Run, World};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -17,21 +17,21 @@ use tokio::time::{Instant, sleep};
 
 use crate::net::Net;
 
-/// Where the operator and its gateways are.
+/// The namespace of the operator and its gateways.
 pub const NAMESPACE: &str = "aplomb-system";
-/// Where tunnels are.
+/// The namespace of the tunnels.
 pub const TENANT: &str = "default";
 
-/// A cluster with the kinds of tunnels.
+/// A cluster with the tunnel CRDs.
 #[derive(Clone)]
 pub struct Lab {
     pub cluster: Cluster,
     pub net: Net,
 }
 
-/// What a condition says.
+/// The content of a condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shown {
+pub struct ConditionText {
     pub status: String,
     pub reason: String,
     pub message: String,
@@ -47,7 +47,7 @@ where
     run(World::new(seed), scenario).value
 }
 
-/// The same for its trace.
+/// The same, returning the trace.
 pub fn recorded_on_box<T, F, S>(seed: u64, scenario: S) -> Vec<String>
 where
     S: FnOnce(Lab) -> F + Send + 'static,
@@ -57,7 +57,7 @@ where
     run(World::new(seed), scenario).trace
 }
 
-/// The same for a run that is too long to be remembered.
+/// The same for a run that is too long to record.
 pub fn on_box_for_long<T, F, S>(seed: u64, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
@@ -93,17 +93,17 @@ where
 }
 
 impl Lab {
-    /// Somebody else's client, which meets no faults.
+    /// A user's client, without injected faults.
     pub fn user(&self) -> Client {
         self.cluster.plain_client("user")
     }
 
-    /// What status says of a Connector.
+    /// The status of a Connector.
     pub fn connector(&self, name: &str) -> ConnectorStatus {
         self.status("connectors", name)
     }
 
-    /// What status says of an HTTPProxy.
+    /// The status of an HTTPProxy.
     pub fn proxy(&self, name: &str) -> HttpProxyStatus {
         self.status("httpproxies", name)
     }
@@ -116,22 +116,22 @@ impl Lab {
         status.map(read).unwrap_or_default()
     }
 
-    /// A condition of a Connector; with empty words if there is none.
-    pub fn condition(&self, name: &str, kind: &str) -> Shown {
-        shown(self.connector(name).conditions, kind)
+    /// A condition of a Connector; empty if there is none.
+    pub fn condition(&self, name: &str, kind: &str) -> ConditionText {
+        find_condition(self.connector(name).conditions, kind)
     }
 
-    /// A condition of an HTTPProxy; with empty words if there is none.
-    pub fn of_proxy(&self, name: &str, kind: &str) -> Shown {
-        shown(self.proxy(name).conditions, kind)
+    /// A condition of an HTTPProxy; empty if there is none.
+    pub fn proxy_condition(&self, name: &str, kind: &str) -> ConditionText {
+        find_condition(self.proxy(name).conditions, kind)
     }
 
     pub fn is_ready(&self, name: &str) -> bool {
-        self.of_proxy(name, "Ready").status == "True"
+        self.proxy_condition(name, "Ready").status == "True"
     }
 
-    /// Waits until an HTTPProxy is ready; how long it took.
-    pub async fn ready(&self, name: &str, limit: Duration) -> Duration {
+    /// Waits until an HTTPProxy is ready; returns how long it took.
+    pub async fn wait_ready(&self, name: &str, limit: Duration) -> Duration {
         let began = Instant::now();
         while !self.is_ready(name) {
             let said = || self.proxy(name).conditions;
@@ -149,26 +149,26 @@ impl Lab {
         self.condition(name, "Online").status == "True"
     }
 
-    /// Waits until a Connector is online; how long it took.
-    pub async fn online(&self, name: &str, limit: Duration) -> Duration {
-        until(limit, "it is online", || self.is_online(name)).await
+    /// Waits until a Connector is online; returns how long it took.
+    pub async fn wait_online(&self, name: &str, limit: Duration) -> Duration {
+        until(limit, "the connector is online", || self.is_online(name)).await
     }
 
-    /// Waits until a Connector is offline; how long it took.
-    pub async fn offline(&self, name: &str, limit: Duration) -> Duration {
-        until(limit, "it is offline", || !self.is_online(name)).await
+    /// Waits until a Connector is offline; returns how long it took.
+    pub async fn wait_offline(&self, name: &str, limit: Duration) -> Duration {
+        until(limit, "the connector is offline", || !self.is_online(name)).await
     }
 
-    /// The reasons of Events so far.
+    /// The reasons of all Events so far.
     pub fn events(&self) -> Vec<String> {
         let events = self.cluster.server().list("", "events");
         let reason = |it: &Arc<Value>| it["reason"].as_str().unwrap_or_default().to_owned();
         events.iter().map(reason).collect()
     }
 
-    /// Follows the status of Connectors from now on.
-    pub fn follow(&self) -> Turns {
-        let turns = Turns::default();
+    /// Records the transitions of Connectors from now on.
+    pub fn follow_status(&self) -> OnlineHistory {
+        let turns = OnlineHistory::default();
         let all = turns.clone();
         self.cluster.server().on_commit(Arc::new(move |change| {
             if change.key.resource.resource != "connectors" {
@@ -177,7 +177,7 @@ impl Lab {
             let status = |object: &Option<Arc<Value>>| {
                 let status = object.as_ref().and_then(|it| it.get("status"));
                 let mut status = status.cloned().unwrap_or_default();
-                // The agent's.
+                // The fields of the agent.
                 if let Some(fields) = status.as_object_mut() {
                     fields.remove("connectionDetails");
                 }
@@ -186,16 +186,16 @@ impl Lab {
             let (old, new) = (status(&change.old), status(&change.new));
             if old != new {
                 let mut all = all.0.lock().unwrap();
-                all.push(online(&new).to_owned());
+                all.push(online_status(&new).to_owned());
             }
         }));
         turns
     }
 }
 
-fn shown(conditions: Vec<Condition>, kind: &str) -> Shown {
+fn find_condition(conditions: Vec<Condition>, kind: &str) -> ConditionText {
     let found = conditions.into_iter().find(|it| it.type_ == kind);
-    let shown = |it: Condition| Shown {
+    let shown = |it: Condition| ConditionText {
         status: it.status,
         reason: it.reason,
         message: it.message,
@@ -203,8 +203,8 @@ fn shown(conditions: Vec<Condition>, kind: &str) -> Shown {
     found.map(shown).unwrap_or_default()
 }
 
-/// Makes an HTTPProxy whose one rule leads to a connector.
-pub async fn tunnel(user: &Client, name: &str, connector: &str) {
+/// Creates an HTTPProxy with one rule to a connector.
+pub async fn create_tunnel(user: &Client, name: &str, connector: &str) {
     let proxies: Api<HttpProxy> = Api::namespaced(user.clone(), TENANT);
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
@@ -217,7 +217,7 @@ pub async fn tunnel(user: &Client, name: &str, connector: &str) {
     made.expect("an HTTPProxy");
 }
 
-fn online(status: &Value) -> &str {
+fn online_status(status: &Value) -> &str {
     let conditions = status["conditions"].as_array();
     let online = conditions.into_iter().flatten();
     let mut online = online.filter(|it| it["type"] == "Online");
@@ -227,17 +227,17 @@ fn online(status: &Value) -> &str {
         .unwrap_or_default()
 }
 
-/// What `Online` said after each write of the operator to the status of a Connector.
+/// The `Online` condition after each write of the operator to the status of a Connector.
 #[derive(Clone, Default)]
-pub struct Turns(Arc<Mutex<Vec<String>>>);
+pub struct OnlineHistory(Arc<Mutex<Vec<String>>>);
 
-impl Turns {
+impl OnlineHistory {
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 }
 
-/// The definitions of the Gateway API and of ours.
+/// The CRDs of the Gateway API and ours.
 fn definitions() -> Vec<CustomResourceDefinition> {
     let theirs = aplomb_api::gateway_api::DEFINITIONS;
     let read = |(_, text): (_, &str)| serde_saphyr::from_str(text).expect("a definition");
@@ -246,7 +246,7 @@ fn definitions() -> Vec<CustomResourceDefinition> {
     all
 }
 
-/// Makes the namespace, the kinds and the class.
+/// Creates the namespace, the CRDs and the class.
 pub async fn install(user: &Client) {
     let namespaces: Api<Namespace> = Api::all(user.clone());
     let namespace = json!({ "metadata": { "name": NAMESPACE } });
@@ -261,11 +261,11 @@ pub async fn install(user: &Client) {
     while classes.list(&Default::default()).await.is_err() {
         sleep(Duration::from_millis(10)).await;
     }
-    class(user, CLASS, &json!({})).await;
+    create_class(user, CLASS, &json!({})).await;
 }
 
-/// Makes a ConnectorClass.
-pub async fn class(user: &Client, name: &str, spec: &Value) {
+/// Creates a ConnectorClass.
+pub async fn create_class(user: &Client, name: &str, spec: &Value) {
     let classes: Api<ConnectorClass> = Api::all(user.clone());
     let class = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "ConnectorClass",
@@ -278,7 +278,7 @@ pub async fn class(user: &Client, name: &str, spec: &Value) {
         .unwrap();
 }
 
-/// Waits until `holds`, looking often; how long it took.
+/// Polls until `holds`; returns how long it took.
 pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {
@@ -288,11 +288,11 @@ pub async fn until(limit: Duration, what: &str, mut holds: impl FnMut() -> bool)
     began.elapsed()
 }
 
-/// That `holds` at every look for so long.
-pub async fn throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
+/// Asserts that `holds` at every poll for `time`.
+pub async fn assert_throughout(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while began.elapsed() < time {
-        assert!(holds(), "after {:?} no longer: {what}", began.elapsed());
+        assert!(holds(), "not true after {:?}: {what}", began.elapsed());
         sleep(Duration::from_millis(50)).await;
     }
 }

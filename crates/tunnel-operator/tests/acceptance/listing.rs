@@ -1,8 +1,8 @@
-//! Promise: a tunnel that a gateway leaves out is not programmed, however many it leaves out.
+//! Promise: a tunnel that a gateway omits is not programmed, however many routes it omits.
 
 use serde_json::{Value, json};
 
-use crate::lab::{on_box, seconds, tunnel, until};
+use crate::lab::{create_tunnel, on_box, seconds, until};
 use crate::operator::Operator;
 use crate::replica::Replica;
 
@@ -19,7 +19,7 @@ fn a_tunnel_beyond_the_first_512_that_are_left_out_is_not_programmed() {
         let bad =
             |it| json!({ "namespace": "flood", "name": format!("web-{it}"), "reason": "bad" });
         let first: Vec<Value> = (0..512).map(bad).collect();
-        tunnel(&lab.user(), "web", "laptop").await;
+        create_tunnel(&lab.user(), "web", "laptop").await;
         for (more, reason) in [
             (
                 json!({ "relays": [], "moreQuarantined": ["default/web"] }),
@@ -30,14 +30,14 @@ fn a_tunnel_beyond_the_first_512_that_are_left_out_is_not_programmed() {
                 "ReportIncomplete",
             ),
             (json!({ "relays": [] }), "Programmed"),
-            // An older gateway ends its list there.
+            // An older gateway truncates its list there.
             (json!({}), "ReportIncomplete"),
         ] {
             let mut words = json!({ "applied": applied, "quarantined": first });
             let fields = words.as_object_mut().expect("an object");
             fields.extend(more.as_object().expect("an object").clone());
-            gateway.say(words);
-            let says = || lab.of_proxy("web", "Programmed").reason == reason;
+            gateway.set_fields(words);
+            let says = || lab.proxy_condition("web", "Programmed").reason == reason;
             until(seconds(10), reason, says).await;
         }
     });

@@ -1,5 +1,5 @@
-//! What the tunnel operator promises, each promise a test on the box in virtual time. Those called `real_`
-//! are the same before a real kube-apiserver, with limits that a noisy machine can keep.
+//! Tests of the tunnel operator, one per promise, on the box in virtual time. Tests named `real_` run the
+//! same against a real kube-apiserver, with limits that a noisy machine can meet.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
@@ -9,8 +9,8 @@ mod gateway;
 mod lab;
 mod net;
 mod operator;
-mod plant;
 mod replica;
+mod system;
 
 mod arrivals;
 mod busy;
@@ -23,5 +23,5 @@ mod hostnames;
 mod idle;
 mod listing;
 mod networks;
-mod rival;
+mod other_writer;
 mod sweeps;

@@ -1,5 +1,5 @@
-//! The network of a world: agents by their key, gateways by their address, and nothing in between but a
-//! little time. What goes over iroh and TCP in the cluster goes through here on the box.
+//! A simulated network: agents by key, gateways by address, and a small delay between them. It replaces iroh
+//! and TCP.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,10 +9,10 @@ use std::time::Duration;
 use aplomb::ObjectKey;
 use aplomb_api::tunnel::LostSession;
 use aplomb_api::wire::{ConnectorId, OriginState as Seen, Proof, ProofStatement, StreamRefusal};
-use aplomb_tunnel_gateway::client::AgentSessions;
 use aplomb_tunnel_gateway::dial::{DialError, OriginDialer, OriginStream};
 use aplomb_tunnel_gateway::guard::AddressPolicy;
-use aplomb_tunnel_gateway::serve::ProxyServer;
+use aplomb_tunnel_gateway::proxy::ProxyServer;
+use aplomb_tunnel_gateway::sessions::AgentSessions;
 use aplomb_tunnel_gateway::table::{OriginAddress, OriginTarget};
 use aplomb_tunnel_gateway::world::SessionTarget;
 use aplomb_tunnel_operator::{ProbeClient, ProbeError, ProbeRequest, ProbeResponse};
@@ -21,37 +21,37 @@ use http_body_util::BodyExt;
 use iroh_base::SecretKey;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// From one end to the other.
-const TRIP: Duration = Duration::from_millis(1);
-/// How long a session may be down until it is lost.
-const LOST: Duration = Duration::from_secs(1);
+/// Delay of one direction.
+const LATENCY: Duration = Duration::from_millis(1);
+/// How long a session may be down before it counts as lost.
+const SESSION_LOST_AFTER: Duration = Duration::from_secs(1);
 
-/// What gets no answer at all at an address.
+/// Addresses that do not respond at all.
 pub const DEAD: &str = "203.0.113.7:";
 
-/// Who can be reached, and how.
+/// The endpoints and their state.
 #[derive(Clone, Default)]
-pub struct Net(Arc<Mutex<Ends>>);
+pub struct Net(Arc<Mutex<NetworkState>>);
 
 #[derive(Default)]
-struct Ends {
+struct NetworkState {
     agents: BTreeMap<String, AgentEnd>,
     gateways: BTreeMap<String, Arc<ProxyServer>>,
-    /// How much further away agents are than the rest.
-    far: Duration,
-    /// Until when gateways do not get round to answering.
-    busy: Option<Instant>,
+    /// Additional delay to agents.
+    agent_distance: Duration,
+    /// Until when gateways do not respond.
+    busy_until: Option<Instant>,
 }
 
 struct AgentEnd {
     key: SecretKey,
     connector: ConnectorId,
     session: String,
-    /// Since when it does not answer.
-    down: Option<Instant>,
+    /// Since when it does not respond.
+    down_since: Option<Instant>,
 }
 
-/// The key of the agent of a connector.
+/// The key of a connector's agent.
 pub fn key_of(connector: &str) -> SecretKey {
     let mut bytes = [7; 32];
     for (byte, letter) in bytes.iter_mut().zip(connector.bytes()) {
@@ -65,58 +65,58 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 impl Net {
-    /// An agent is there from now on.
-    pub fn agent(&self, name: &str, connector: ConnectorId, session: &str) {
+    /// Adds an agent.
+    pub fn add_agent(&self, name: &str, connector: ConnectorId, session: &str) {
         let key = key_of(name);
         let id = hex(key.public().as_bytes());
         let end = AgentEnd {
             key,
             connector,
             session: session.to_owned(),
-            down: None,
+            down_since: None,
         };
         self.0.lock().unwrap().agents.insert(id, end);
     }
 
-    /// An agent can be reached, or not.
-    pub fn reach(&self, connector: &str, up: bool) {
+    /// Makes an agent reachable or unreachable.
+    pub fn set_reachable(&self, connector: &str, up: bool) {
         let id = hex(key_of(connector).public().as_bytes());
         let mut ends = self.0.lock().unwrap();
         if let Some(agent) = ends.agents.get_mut(&id) {
-            agent.down = (!up).then(Instant::now);
+            agent.down_since = (!up).then(Instant::now);
         }
     }
 
-    /// Agents are so far away.
-    pub fn far(&self, trip: Duration) {
-        self.0.lock().unwrap().far = trip;
+    /// Sets the additional delay to agents.
+    pub fn set_distance(&self, trip: Duration) {
+        self.0.lock().unwrap().agent_distance = trip;
     }
 
-    /// Gateways answer nothing for so long, and then everything.
-    pub fn busy(&self, time: Duration) {
-        self.0.lock().unwrap().busy = Some(Instant::now() + time);
+    /// Delays every response of gateways by this time.
+    pub fn set_busy(&self, time: Duration) {
+        self.0.lock().unwrap().busy_until = Some(Instant::now() + time);
     }
 
-    async fn idle(&self) {
-        let busy = self.0.lock().unwrap().busy;
+    async fn wait_idle(&self) {
+        let busy = self.0.lock().unwrap().busy_until;
         if let Some(until) = busy {
             sleep_until(until).await;
         }
     }
 
-    /// A gateway is there until what is returned is dropped.
-    pub fn gateway(&self, listen: &str, server: Arc<ProxyServer>) -> Listening {
+    /// Adds a gateway until the returned value is dropped.
+    pub fn add_gateway(&self, listen: &str, server: Arc<ProxyServer>) -> ListenerGuard {
         let mut ends = self.0.lock().unwrap();
         ends.gateways.insert(listen.to_owned(), server);
-        Listening(self.clone(), listen.to_owned())
+        ListenerGuard(self.clone(), listen.to_owned())
     }
 
-    /// What a gateway with this endpoint id dials with.
-    pub fn dialer(&self, gateway: &str) -> Arc<Line> {
-        Arc::new(Line {
+    /// The dialer of the gateway with this endpoint id.
+    pub fn dialer(&self, gateway: &str) -> Arc<GatewayLine> {
+        Arc::new(GatewayLine {
             net: self.clone(),
             gateway: gateway.to_owned(),
-            wanted: Mutex::default(),
+            targets: Mutex::default(),
         })
     }
 
@@ -127,7 +127,10 @@ impl Net {
         statement: &ProofStatement,
     ) -> Result<Proof, DialError> {
         let ends = self.0.lock().unwrap();
-        let agent = ends.agents.get(id).filter(|agent| agent.down.is_none());
+        let agent = ends
+            .agents
+            .get(id)
+            .filter(|agent| agent.down_since.is_none());
         let agent = agent.ok_or(DialError::Offline)?;
         if agent.connector != statement.connector {
             let refusal = StreamRefusal::OtherConnector;
@@ -148,42 +151,50 @@ impl Net {
 
     fn is_lost(&self, id: &str) -> bool {
         let ends = self.0.lock().unwrap();
-        let down = |agent: &AgentEnd| agent.down.is_some_and(|since| since.elapsed() >= LOST);
+        let down = |agent: &AgentEnd| {
+            agent
+                .down_since
+                .is_some_and(|since| since.elapsed() >= SESSION_LOST_AFTER)
+        };
         ends.agents.get(id).is_none_or(down)
     }
 }
 
-/// Holds a place in the network.
-pub struct Listening(Net, String);
+/// The registration of a gateway in the network.
+pub struct ListenerGuard(Net, String);
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         self.0.0.lock().unwrap().gateways.remove(&self.1);
     }
 }
 
-/// The way of one gateway to agents.
-pub struct Line {
+/// The connections from one gateway to agents.
+pub struct GatewayLine {
     net: Net,
     gateway: String,
-    wanted: Mutex<BTreeMap<ObjectKey, SessionTarget>>,
+    targets: Mutex<BTreeMap<ObjectKey, SessionTarget>>,
 }
 
-impl OriginDialer for Line {
+impl OriginDialer for GatewayLine {
     fn dial<'a>(
         &'a self,
         origin: &'a OriginTarget,
         until: Instant,
     ) -> BoxFuture<'a, Result<Box<dyn OriginStream>, DialError>> {
         Box::pin(async move {
-            sleep(TRIP).await;
+            sleep(LATENCY).await;
             if let OriginAddress::Addresses(target) = &origin.target {
                 if target.names.iter().any(|it| it.starts_with(DEAD)) {
                     sleep_until(until).await;
                     return Err(DialError::TimedOut);
                 }
                 let mut addresses = target.names.iter().filter_map(|it| it.parse().ok());
-                let closed = |it| AddressPolicy::default().judge(it, &target.opened).err();
+                let closed = |it| {
+                    AddressPolicy::default()
+                        .check(it, &target.open_networks)
+                        .err()
+                };
                 if let Some(why) = addresses.find_map(closed) {
                     return Err(DialError::Forbidden(why.to_string()));
                 }
@@ -201,8 +212,8 @@ impl OriginDialer for Line {
         until: Instant,
     ) -> BoxFuture<'a, Result<Proof, DialError>> {
         Box::pin(async move {
-            sleep(TRIP).await;
-            let trip = self.net.0.lock().unwrap().far;
+            sleep(LATENCY).await;
+            let trip = self.net.0.lock().unwrap().agent_distance;
             if Instant::now() + trip >= until {
                 sleep_until(until).await;
                 return Err(DialError::TimedOut);
@@ -212,7 +223,7 @@ impl OriginDialer for Line {
                 OriginAddress::Connector(target) => {
                     let signed = self.net.sign(&target.id, &self.gateway, statement);
                     if matches!(signed, Err(DialError::Offline)) {
-                        // A real session may come back for as long as the request waits.
+                        // A real session may come back while the request waits.
                         sleep_until(until).await;
                     }
                     signed
@@ -223,13 +234,13 @@ impl OriginDialer for Line {
     }
 }
 
-impl AgentSessions for Line {
-    fn keep(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
-        self.wanted.lock().unwrap().clone_from(wanted);
+impl AgentSessions for GatewayLine {
+    fn set_targets(&self, wanted: &BTreeMap<ObjectKey, SessionTarget>) {
+        self.targets.lock().unwrap().clone_from(wanted);
     }
 
-    fn lost(&self) -> Vec<LostSession> {
-        let wanted = self.wanted.lock().unwrap();
+    fn lost_sessions(&self) -> Vec<LostSession> {
+        let wanted = self.targets.lock().unwrap();
         let lost = wanted
             .iter()
             .filter(|(_, wanted)| self.net.is_lost(&wanted.target.id));
@@ -247,13 +258,13 @@ impl AgentSessions for Line {
 }
 
 impl ProbeClient for Net {
-    fn ask<'a>(
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         Box::pin(async move {
-            sleep(TRIP).await;
-            let idle = timeout(question.patience, self.idle()).await;
+            sleep(LATENCY).await;
+            let idle = timeout(question.timeout, self.wait_idle()).await;
             idle.map_err(|_| ProbeError::TimedOut)?;
             let server = self
                 .0
@@ -263,12 +274,9 @@ impl ProbeClient for Net {
                 .get(&question.listen)
                 .cloned();
             let server = server.ok_or(ProbeError::Unreachable)?;
-            let request = aplomb_tunnel_operator::request(question, question.patience)?;
+            let request = aplomb_tunnel_operator::build_request(question, question.timeout)?;
             let peer = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 250), 40_000));
-            let answer = timeout(
-                question.patience,
-                server.handle(request, peer, question.tls),
-            );
+            let answer = timeout(question.timeout, server.handle(request, peer, question.tls));
             let (head, body) = answer.await.map_err(|_| ProbeError::TimedOut)?.into_parts();
             let body = body.collect().await.map_err(|_| ProbeError::Unreachable)?;
             let reason = head.headers.get("x-aplomb-reason");

@@ -1,5 +1,5 @@
-//! Promise: a backend in a private network is closed until its class opens the network, and the tunnel's
-//! status says what to ask for.
+//! Promise: a backend in a private network is refused until its class permits the network, and the tunnel's
+//! status tells the user how to get it permitted.
 
 use aplomb_api::tunnel::{ConnectorClass, HttpProxy};
 use kube::Api;
@@ -7,11 +7,11 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::gateway::Gateway;
-use crate::lab::{Lab, TENANT, class, on_box, seconds, throughout, until};
+use crate::lab::{Lab, TENANT, assert_throughout, create_class, on_box, seconds, until};
 use crate::net::DEAD;
 use crate::operator::Operator;
 
-async fn proxy(lab: &Lab, name: &str, class: &str, endpoint: &str) {
+async fn create_proxy(lab: &Lab, name: &str, class: &str, endpoint: &str) {
     let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
@@ -25,19 +25,19 @@ async fn proxy(lab: &Lab, name: &str, class: &str, endpoint: &str) {
     made.expect("an HTTPProxy");
 }
 
-async fn open(lab: &Lab, class: &str, networks: Value) {
+async fn set_networks(lab: &Lab, class: &str, networks: Value) {
     let classes: Api<ConnectorClass> = Api::all(lab.user());
     let patch = Patch::Merge(json!({ "spec": { "backendNetworks": networks } }));
     let opened = classes.patch(class, &PatchParams::default(), &patch).await;
     opened.expect("the networks are valid");
 }
 
-fn closed(lab: &Lab, name: &str, class: &str) -> bool {
-    let ready = lab.of_proxy(name, "Ready");
-    // Not one of those that page the platform team.
+fn is_closed(lab: &Lab, name: &str, class: &str) -> bool {
+    let ready = lab.proxy_condition(name, "Ready");
+    // Not one of the reasons that alert the platform team.
     ready.status == "False"
         && ready.reason == "OriginUnreachable"
-        && lab.of_proxy(name, "OriginReachable").message == ready.message
+        && lab.proxy_condition(name, "OriginReachable").message == ready.message
         && ready.message.contains("spec.backendNetworks")
         && ready.message.ends_with(&format!("ConnectorClass {class}"))
         && !ready.message.contains("10.7")
@@ -46,84 +46,84 @@ fn closed(lab: &Lab, name: &str, class: &str) -> bool {
 #[test]
 fn a_private_network_is_closed_until_the_class_opens_it() {
     on_box(1, |lab| async move {
-        class(&lab.user(), "inside", &json!({})).await;
+        create_class(&lab.user(), "inside", &json!({})).await;
         let _operator = Operator::start(&lab, "operator");
         let _gateway = Gateway::start(&lab, 1);
-        proxy(&lab, "public", "aplomb", "http://8.8.8.8:80").await;
-        proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
-        proxy(&lab, "other", "aplomb", "http://10.7.0.5:8080").await;
-        proxy(&lab, "kubelet", "inside", "http://10.7.0.5:10250").await;
-        proxy(&lab, "far", "inside", "http://8.8.8.8:10250").await;
-        lab.ready("public", seconds(10)).await;
+        create_proxy(&lab, "public", "aplomb", "http://8.8.8.8:80").await;
+        create_proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
+        create_proxy(&lab, "other", "aplomb", "http://10.7.0.5:8080").await;
+        create_proxy(&lab, "kubelet", "inside", "http://10.7.0.5:10250").await;
+        create_proxy(&lab, "far", "inside", "http://8.8.8.8:10250").await;
+        lab.wait_ready("public", seconds(10)).await;
         until(
             seconds(10),
-            "the status of each says what is closed",
+            "the status of each names its refused backend",
             || {
-                closed(&lab, "web", "inside")
-                    && closed(&lab, "other", "aplomb")
-                    && closed(&lab, "kubelet", "inside")
-                    && closed(&lab, "far", "inside")
+                is_closed(&lab, "web", "inside")
+                    && is_closed(&lab, "other", "aplomb")
+                    && is_closed(&lab, "kubelet", "inside")
+                    && is_closed(&lab, "far", "inside")
             },
         )
         .await;
-        open(&lab, "inside", json!(["10.7.0.0/16"])).await;
-        lab.ready("web", seconds(15)).await;
-        throughout(seconds(20), "nothing else is opened", || {
-            closed(&lab, "other", "aplomb") && closed(&lab, "kubelet", "inside")
+        set_networks(&lab, "inside", json!(["10.7.0.0/16"])).await;
+        lab.wait_ready("web", seconds(15)).await;
+        assert_throughout(seconds(20), "no other backend is permitted", || {
+            is_closed(&lab, "other", "aplomb") && is_closed(&lab, "kubelet", "inside")
         })
         .await;
-        open(&lab, "inside", json!(["10.7.0.5/32"])).await;
-        lab.ready("kubelet", seconds(15)).await;
-        open(&lab, "inside", json!(null)).await;
-        until(seconds(15), "it is closed again", || {
-            closed(&lab, "web", "inside")
+        set_networks(&lab, "inside", json!(["10.7.0.5/32"])).await;
+        lab.wait_ready("kubelet", seconds(15)).await;
+        set_networks(&lab, "inside", json!(null)).await;
+        until(seconds(15), "the backend is refused again", || {
+            is_closed(&lab, "web", "inside")
         })
         .await;
     });
 }
 
-/// However rarely it is proven.
+/// Also with a long proof interval.
 #[test]
 fn a_network_that_is_opened_is_noticed_at_once() {
     on_box(1, |lab| async move {
-        class(&lab.user(), "inside", &json!({})).await;
+        create_class(&lab.user(), "inside", &json!({})).await;
         let _operator = Operator::start(&lab, "operator");
         let _gateway = Gateway::start(&lab, 1);
-        proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
+        create_proxy(&lab, "web", "inside", "http://10.7.0.5:8080").await;
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "proofInterval": "1h" } }));
         let patched = proxies.patch("web", &PatchParams::default(), &patch).await;
-        patched.expect("it may change");
-        throughout(seconds(60), "it is closed", || {
-            lab.of_proxy("web", "Ready").status != "True"
+        patched.expect("patch succeeds");
+        assert_throughout(seconds(60), "the backend is refused", || {
+            lab.proxy_condition("web", "Ready").status != "True"
         })
         .await;
-        open(&lab, "inside", json!(["10.7.0.0/16"])).await;
-        lab.ready("web", seconds(5)).await;
+        set_networks(&lab, "inside", json!(["10.7.0.0/16"])).await;
+        lab.wait_ready("web", seconds(5)).await;
     });
 }
 
 #[test]
-fn a_backend_that_does_not_answer_is_not_blamed_on_the_gateway() {
+fn an_unreachable_backend_is_not_reported_as_a_gateway_failure() {
     on_box(1, |lab| async move {
         let _operator = Operator::start(&lab, "operator");
         let _gateway = Gateway::start(&lab, 1);
-        proxy(&lab, "web", "aplomb", &format!("http://{DEAD}80")).await;
-        proxy(&lab, "quick", "aplomb", &format!("http://{DEAD}80")).await;
+        create_proxy(&lab, "web", "aplomb", &format!("http://{DEAD}80")).await;
+        create_proxy(&lab, "quick", "aplomb", &format!("http://{DEAD}80")).await;
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let patch = Patch::Merge(json!({ "spec": { "proofInterval": "2s" } }));
         let patched = proxies
             .patch("quick", &PatchParams::default(), &patch)
             .await;
-        patched.expect("it may change");
+        patched.expect("patch succeeds");
         for name in ["web", "quick"] {
-            let ready = || lab.of_proxy(name, "Ready");
+            let ready = || lab.proxy_condition(name, "Ready");
             let named = || {
                 ready().reason == "OriginUnreachable"
                     && ready().message.contains("the backend of rule 0")
             };
             until(seconds(10), "its backend is named", named).await;
-            throughout(seconds(15), "nothing else is blamed", named).await;
+            assert_throughout(seconds(15), "nothing else is blamed", named).await;
         }
     });
 }

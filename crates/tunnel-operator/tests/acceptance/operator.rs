@@ -1,11 +1,11 @@
-//! A replica of the operator: a process of the world that can be crashed and frozen.
+//! A replica of the operator: a simulated process that can be crashed and frozen.
 
 use std::future::pending;
 use std::sync::Arc;
 
 use aplomb::admin::AdminRegistry;
 use aplomb::{Clock, Tasks, Telemetry};
-use aplomb_apiserver::world::{Component, Process};
+use aplomb_simulation::{Component, Process};
 use aplomb_tunnel_operator::{
     ProbeClient, ProbeError, ProbeRequest, ProbeResponse, TunnelDeps, TunnelMetrics, TunnelSettings,
 };
@@ -15,7 +15,7 @@ use kube::Client;
 use crate::lab::{Lab, NAMESPACE};
 use crate::net::Net;
 
-/// A replica and what it counts, over all its lives.
+/// A replica and its metrics, across restarts.
 pub struct Operator {
     pub component: Component,
     pub telemetry: Telemetry,
@@ -26,9 +26,8 @@ impl Operator {
         Self::with(lab, name, true)
     }
 
-    /// The same without leader election, for runs in which the leader's own lease would be most of the
-    /// work.
-    pub fn alone(lab: &Lab, name: &str) -> Self {
+    /// The same without leader election, for runs in which the leader's own lease would dominate the work.
+    pub fn without_leader_election(lab: &Lab, name: &str) -> Self {
         Self::with(lab, name, false)
     }
 
@@ -39,14 +38,14 @@ impl Operator {
         let component = lab.cluster.start(name, move |process| {
             let tasks = process.clone();
             let clock = process.clock().clone();
-            let ask = Effects(process.clone(), net.clone());
+            let ask = EffectProbeClient(process.clone(), net.clone());
             let parts = TunnelDeps {
-                ask: Arc::new(ask),
+                probe_client: Arc::new(ask),
                 seed,
                 clock: Clock::new(move || clock.now()),
                 tasks: Some(Tasks::with_spawner(move |task| tasks.spawn(task))),
                 telemetry: counts.clone(),
-                board: AdminRegistry::default(),
+                admin: AdminRegistry::default(),
                 server: None,
                 tunnels: TunnelMetrics::default(),
             };
@@ -59,7 +58,7 @@ impl Operator {
         }
     }
 
-    /// Passes of a controller so far.
+    /// Reconciles of a controller so far.
     pub fn passes(&self, controller: &str) -> f64 {
         let metrics = self.telemetry.text();
         let total = metrics.lines().filter(|line| {
@@ -87,15 +86,15 @@ pub async fn run(client: Client, identity: String, leader_elect: bool, parts: Tu
         .expect("it runs until it is stopped");
 }
 
-/// Asks through the network; each question is an effect of the process.
-struct Effects(Process, Net);
+/// Sends probes through the simulated network; each one is an effect of the process.
+struct EffectProbeClient(Process, Net);
 
-impl ProbeClient for Effects {
-    fn ask<'a>(
+impl ProbeClient for EffectProbeClient {
+    fn send<'a>(
         &'a self,
         question: &'a ProbeRequest,
     ) -> BoxFuture<'a, Result<ProbeResponse, ProbeError>> {
         let what = format!("prove {} rule {}", question.hostname, question.rule);
-        Box::pin(async move { self.0.effect(&what, self.1.ask(question)).await })
+        Box::pin(async move { self.0.effect(&what, self.1.send(question)).await })
     }
 }

@@ -1,10 +1,9 @@
-//! The record of a gateway, kept by a stand-in: it renews it and writes what a test tells it to. It serves
-//! nothing.
+//! A fake gateway that only maintains its record: it renews it and writes what a test sets.
 
 use std::time::Duration;
 
 use aplomb_api::tunnel::GatewayReplica;
-use aplomb_apiserver::world::{Component, Process};
+use aplomb_simulation::{Component, Process};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -16,10 +15,10 @@ use crate::net::hex;
 
 const LEASE: u64 = 15;
 
-/// A gateway that says it is there.
+/// A fake gateway that is alive.
 pub struct Replica {
     pub component: Component,
-    words: watch::Sender<Value>,
+    fields: watch::Sender<Value>,
 }
 
 impl Replica {
@@ -27,30 +26,33 @@ impl Replica {
         let (words, told) = watch::channel(json!({}));
         let component = lab
             .cluster
-            .start(name, move |process| live(process, told.clone()));
-        Self { component, words }
+            .start(name, move |process| run(process, told.clone()));
+        Self {
+            component,
+            fields: words,
+        }
     }
 
-    /// Has no session to this connector from now on.
-    pub fn lose(&self, lab: &Lab, connector: &str) {
+    /// Reports no session to this connector from now on.
+    pub fn lose_session(&self, lab: &Lab, connector: &str) {
         let details = lab.connector(connector).connection_details;
-        let session = details.expect("it is registered").session;
+        let session = details.expect("the agent is registered").session;
         let lost = json!([{ "namespace": "default", "name": connector, "session": session }]);
-        self.say(json!({ "lost": lost }));
+        self.set_fields(json!({ "lost": lost }));
     }
 
-    /// Has sessions to all.
-    pub fn find(&self) {
-        self.say(json!({}));
+    /// Reports sessions to all connectors.
+    pub fn restore_sessions(&self) {
+        self.set_fields(json!({}));
     }
 
-    /// Has these fields in its record from now on.
-    pub fn say(&self, words: Value) {
-        self.words.send_replace(words);
+    /// Sets these fields in its record from now on.
+    pub fn set_fields(&self, words: Value) {
+        self.fields.send_replace(words);
     }
 }
 
-async fn live(process: Process, mut words: watch::Receiver<Value>) {
+async fn run(process: Process, mut words: watch::Receiver<Value>) {
     let replicas: Api<GatewayReplica> = Api::namespaced(process.plain_client(), NAMESPACE);
     let params = PatchParams::apply("aplomb-gateway").force();
     let name = process.name().to_owned();
@@ -70,7 +72,7 @@ async fn live(process: Process, mut words: watch::Receiver<Value>) {
         let spec = record["spec"].as_object_mut().expect("an object");
         spec.extend(told.as_object().expect("fields").clone());
         let written = replicas.patch(&name, &params, &Patch::Apply(record)).await;
-        written.expect("it may write its record");
+        written.expect("the record is written");
         let pause = Duration::from_secs(LEASE / 3);
         drop(timeout(pause, words.changed()).await);
     }

@@ -1,5 +1,5 @@
-//! Promise: what belongs to nobody goes: claims without a claimant in seconds, records of dead gateways
-//! when people had time to see them; and nothing that belongs to somebody goes.
+//! Promise: orphaned objects are deleted: claims without a claimant within seconds, and records of dead
+//! gateways after users had time to see them. Other objects are kept.
 
 use aplomb_api::tunnel::{GatewayReplica, HostnameClaim, HttpProxy};
 use kube::api::{DeleteParams, PostParams};
@@ -11,13 +11,13 @@ use crate::lab::{Lab, TENANT, on_box, seconds, until};
 use crate::operator::Operator;
 use crate::replica::Replica;
 
-fn is_there(lab: &Lab, hostname: &str) -> bool {
+fn claim_exists(lab: &Lab, hostname: &str) -> bool {
     let server = lab.cluster.server();
     let claim = server.get("aplomb.dev", "hostnameclaims", "", hostname);
     claim.is_some()
 }
 
-async fn claim(lab: &Lab, hostname: &str, name: &str, uid: &str) {
+async fn create_claim(lab: &Lab, hostname: &str, name: &str, uid: &str) {
     let claims: Api<HostnameClaim> = Api::all(lab.user());
     let claim = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HostnameClaim",
@@ -26,10 +26,10 @@ async fn claim(lab: &Lab, hostname: &str, name: &str, uid: &str) {
     });
     let claim = serde_json::from_value(claim).expect("a claim");
     let made = claims.create(&PostParams::default(), &claim).await;
-    made.expect("nobody has it");
+    made.expect("the hostname is free");
 }
 
-async fn proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
+async fn create_proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
     let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
     let proxy = json!({
         "apiVersion": "aplomb.dev/v1alpha1", "kind": "HTTPProxy", "metadata": { "name": name },
@@ -44,41 +44,41 @@ async fn proxy(lab: &Lab, name: &str, hostnames: &[&str]) {
 }
 
 #[test]
-fn a_claim_goes_with_its_claimant_and_not_before() {
+fn a_claim_is_deleted_after_its_claimant() {
     on_box(1, |lab| async move {
         let operator = Operator::start(&lab, "operator");
-        proxy(&lab, "kept", &["kept.example.com"]).await;
-        proxy(&lab, "gone", &["gone.example.com"]).await;
+        create_proxy(&lab, "kept", &["kept.example.com"]).await;
+        create_proxy(&lab, "gone", &["gone.example.com"]).await;
         until(seconds(5), "both claim their hostnames", || {
-            is_there(&lab, "kept.example.com") && is_there(&lab, "gone.example.com")
+            claim_exists(&lab, "kept.example.com") && claim_exists(&lab, "gone.example.com")
         })
         .await;
         sleep(seconds(60)).await;
-        assert!(is_there(&lab, "kept.example.com") && is_there(&lab, "gone.example.com"));
+        assert!(claim_exists(&lab, "kept.example.com") && claim_exists(&lab, "gone.example.com"));
         let proxies: Api<HttpProxy> = Api::namespaced(lab.user(), TENANT);
         let deleted = proxies.delete("gone", &DeleteParams::default()).await;
-        deleted.expect("it was there");
-        let took = until(seconds(5), "its claim goes", || {
-            !is_there(&lab, "gone.example.com")
+        deleted.expect("the tunnel is deleted");
+        let took = until(seconds(5), "its claim is deleted", || {
+            !claim_exists(&lab, "gone.example.com")
         })
         .await;
-        println!("a claim is swept {took:?} after its claimant went");
-        // One that was left behind while nobody looked, and one of a namesake that came since.
+        println!("a claim is swept {took:?} after its claimant was deleted");
+        // One whose deletion the operator did not see, and one of a new object with the same name.
         operator.component.freeze();
-        claim(&lab, "void.example.com", "void", "0f").await;
-        claim(&lab, "other.example.com", "kept", "0f").await;
+        create_claim(&lab, "void.example.com", "void", "0f").await;
+        create_claim(&lab, "other.example.com", "kept", "0f").await;
         sleep(seconds(60)).await;
         operator.component.thaw();
-        until(seconds(60), "void claims go", || {
-            !is_there(&lab, "void.example.com") && !is_there(&lab, "other.example.com")
+        until(seconds(60), "orphaned claims are deleted", || {
+            !claim_exists(&lab, "void.example.com") && !claim_exists(&lab, "other.example.com")
         })
         .await;
-        assert!(is_there(&lab, "kept.example.com"));
+        assert!(claim_exists(&lab, "kept.example.com"));
     });
 }
 
 #[test]
-fn the_record_of_a_dead_gateway_goes_when_it_was_dead_for_long() {
+fn the_record_of_a_dead_gateway_is_deleted_after_the_retention() {
     on_box(1, |lab| async move {
         let _operator = Operator::start(&lab, "operator");
         let (dead, _alive) = (Replica::start(&lab, "dead"), Replica::start(&lab, "alive"));
@@ -91,7 +91,11 @@ fn the_record_of_a_dead_gateway_goes_when_it_was_dead_for_long() {
         sleep(seconds(3_600)).await;
         dead.component.freeze();
         sleep(seconds(600)).await;
-        assert_eq!(names().await, ["alive", "dead"], "people may see it");
+        assert_eq!(
+            names().await,
+            ["alive", "dead"],
+            "the dead gateway is still visible"
+        );
         sleep(seconds(30)).await;
         assert_eq!(names().await, ["alive"]);
         sleep(seconds(3_600)).await;

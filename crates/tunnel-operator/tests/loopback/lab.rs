@@ -1,4 +1,4 @@
-//! A cluster with operator and gateway, and agents that are started when a test wants them.
+//! A cluster with operator and gateway, and agents that tests start.
 
 use std::future::pending;
 use std::net::SocketAddr;
@@ -23,11 +23,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep};
 
 const SYSTEM: &str = "aplomb-system";
-/// Whose services are private.
+/// The namespace with private services.
 pub const VICTIM: &str = "team-a";
-/// Who reads a Connector there.
-pub const MALLORY: &str = "mallory";
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The namespace of a tenant who can read a Connector there.
+pub const ATTACKER: &str = "mallory";
+const TIMEOUT: Duration = Duration::from_secs(60);
 const LOOPBACK: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
@@ -55,12 +55,12 @@ impl Lab {
                 leader_elect: false,
                 ..aplomb_tunnel_operator::TunnelSettings::default()
             };
-            let parts = aplomb_tunnel_operator::TunnelDeps::real(1);
+            let parts = aplomb_tunnel_operator::TunnelDeps::production(1);
             let ended = aplomb_tunnel_operator::run(operator, &settings, parts, pending()).await;
             panic!("the operator ended: {ended:?}");
         });
         let mut settings = aplomb_tunnel_gateway::GatewaySettings::new("gateway-1", LOOPBACK);
-        settings.quic = Some(LOOPBACK);
+        settings.quic_bind = Some(LOOPBACK);
         settings.headers = headers;
         let gateway = aplomb_tunnel_gateway::run(client.clone(), settings, pending());
         let gateway = tasks.spawn(async move {
@@ -93,20 +93,20 @@ impl Lab {
     }
 
     /// Waits until `Ready` has this reason.
-    pub async fn ready(&self, namespace: &str, name: &str, reason: &str) -> Condition {
+    pub async fn wait_ready(&self, namespace: &str, name: &str, reason: &str) -> Condition {
         let began = Instant::now();
         loop {
             let ready = self.condition(namespace, name, "Ready").await;
             if let Some(ready) = ready.clone().filter(|it| it.reason == reason) {
                 return ready;
             }
-            assert!(began.elapsed() < PATIENCE, "not {reason} but {ready:?}");
+            assert!(began.elapsed() < TIMEOUT, "not {reason} but {ready:?}");
             sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Makes a Connector without an agent.
-    pub async fn connector(&self, namespace: &str, name: &str) {
+    /// Creates a Connector without an agent.
+    pub async fn create_connector(&self, namespace: &str, name: &str) {
         let connector = object("Connector", name, &json!({}));
         let connector = serde_json::from_value(connector).unwrap();
         let connectors = self.connectors(namespace);
@@ -117,13 +117,13 @@ impl Lab {
     }
 
     /// The connection details of a Connector.
-    pub async fn details(&self, namespace: &str, name: &str) -> Value {
+    pub async fn connection_details(&self, namespace: &str, name: &str) -> Value {
         let connector = self.connectors(namespace).get(name).await.unwrap();
         json!(connector.status.unwrap().connection_details)
     }
 
-    /// Writes such details into a Connector.
-    pub async fn copy(&self, namespace: &str, name: &str, details: &Value) {
+    /// Writes these details into a Connector.
+    pub async fn copy_details(&self, namespace: &str, name: &str, details: &Value) {
         let status = json!({ "status": { "connectionDetails": details } });
         let connectors = self.connectors(namespace);
         let params = PatchParams::default();
@@ -133,8 +133,8 @@ impl Lab {
             .unwrap();
     }
 
-    /// Makes an HTTPProxy under the hostname `NAME.example.com` whose one rule has this backend.
-    pub async fn tunnel(&self, namespace: &str, name: &str, backend: &Value) {
+    /// Creates an HTTPProxy with the hostname `NAME.example.com` and one rule with this backend.
+    pub async fn create_tunnel(&self, namespace: &str, name: &str, backend: &Value) {
         let spec = json!({
             "hostnames": [hostname(name)],
             "proofInterval": "2s",
@@ -149,7 +149,7 @@ impl Lab {
     }
 
     /// Starts the agent of a Connector.
-    pub fn agent(&self, namespace: &str, name: &str, key: u8, expose: &[&str]) -> Agent {
+    pub fn start_agent(&self, namespace: &str, name: &str, key: u8, expose: &[&str]) -> Agent {
         let expose = expose.iter().map(|it| it.parse().unwrap());
         let settings = aplomb_tunnel_agent::AgentSettings {
             key: AgentKey::new(SecretKey::from_bytes(&[key; 32])),
@@ -165,7 +165,7 @@ impl Lab {
                 bind: vec![LOOPBACK],
                 ..NetworkConfig::default()
             },
-            origin: OriginTlsSettings::default(),
+            origin_tls: OriginTlsSettings::default(),
             version: "0.0.0".to_owned(),
             device: None,
             delete_on_exit: false,
@@ -191,7 +191,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// The events of this name so far, as programs read them.
+    /// The events of this name so far, as JSON.
     pub fn events(&mut self, event: &str) -> Vec<Value> {
         let mut all = Vec::new();
         while let Ok(event) = self.received.try_recv() {
@@ -208,7 +208,7 @@ impl Agent {
     }
 
     /// Waits until it ends by itself.
-    pub async fn ended(self) -> aplomb_tunnel_agent::Result<()> {
+    pub async fn wait_ended(self) -> aplomb_tunnel_agent::Result<()> {
         self.running.join().await.unwrap()
     }
 }
@@ -217,19 +217,19 @@ pub fn hostname(name: &str) -> String {
     format!("{name}.example.com")
 }
 
-/// A backend that the agent of a Connector dials.
+/// A backend behind the agent of a Connector.
 pub fn backend(endpoint: impl std::fmt::Display, connector: &str) -> Value {
     json!({ "endpoint": format!("http://{endpoint}"), "connector": { "name": connector } })
 }
 
-/// Waits until something is there.
+/// Waits until `look` returns a value.
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(began.elapsed() < PATIENCE, "not in time: {what}");
+        assert!(began.elapsed() < TIMEOUT, "not in time: {what}");
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -240,11 +240,11 @@ fn object(kind: &str, name: &str, spec: &Value) -> Value {
     })
 }
 
-/// Makes the namespaces and the definitions.
+/// Creates the namespaces and the CRDs.
 async fn install(client: &Client) {
     let params = PostParams::default();
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    for name in [SYSTEM, VICTIM, MALLORY] {
+    for name in [SYSTEM, VICTIM, ATTACKER] {
         let namespace = json!({ "metadata": { "name": name } });
         let namespace = serde_json::from_value(namespace).unwrap();
         namespaces.create(&params, &namespace).await.unwrap();

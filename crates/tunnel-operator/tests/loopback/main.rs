@@ -1,9 +1,9 @@
-//! Operator, gateway and agents together with nothing replaced: real iroh and real HTTP on loopback, before
-//! an API server in this process.
+//! Operator, gateway and agents together without fakes: real iroh and real HTTP on loopback, with an API
+//! server in this process.
 #![allow(clippy::unwrap_used, reason = "a test may fail at any step")]
 #![allow(unreachable_pub, reason = "one binary of several files")]
 
-mod borrowed;
+mod copied_details;
 mod exposed;
 mod lab;
 mod service;

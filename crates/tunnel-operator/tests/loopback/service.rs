@@ -1,4 +1,4 @@
-//! A private service, and a client of the public listener. Both write HTTP/1.1 by hand, so that an upgraded
+//! A private service, and a client of the public listener. Both write HTTP/1.1 directly, so that an upgraded
 //! connection is plain bytes.
 
 use std::net::SocketAddr;
@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A service that answers every request with its text, and echoes after an upgrade.
+/// A service that responds to every request with its text, and echoes after an upgrade.
 pub struct Service {
     pub address: SocketAddr,
     _serving: TaskHandle<()>,
@@ -38,7 +38,7 @@ impl Service {
 
 async fn serve(mut stream: TcpStream, text: &str) -> Option<()> {
     loop {
-        let head = head(&mut stream).await?;
+        let head = read_head(&mut stream).await?;
         if head.to_ascii_lowercase().contains("upgrade: websocket") {
             let agreed = "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n";
             stream.write_all(agreed.as_bytes()).await.ok()?;
@@ -52,8 +52,8 @@ async fn serve(mut stream: TcpStream, text: &str) -> Option<()> {
     }
 }
 
-/// Everything up to the end of a head, and not a byte beyond.
-async fn head(stream: &mut TcpStream) -> Option<String> {
+/// Reads to the end of a head, and no byte beyond it.
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await.ok()?);
@@ -61,45 +61,45 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// What the public got.
+/// The public response.
 #[derive(Debug)]
-pub struct Got {
+pub struct PublicResponse {
     pub status: u16,
     /// Head and body.
     pub text: String,
 }
 
-impl Got {
-    /// Whether the gateway itself answered with this word.
-    pub fn is(&self, status: u16, word: &str) -> bool {
+impl PublicResponse {
+    /// Whether the gateway itself responded with this reason.
+    pub fn is_gateway_error(&self, status: u16, word: &str) -> bool {
         let word = format!("x-aplomb-reason: {word}\r\n");
         self.status == status && self.text.contains(&word)
     }
 }
 
-fn status(head: &str) -> u16 {
+fn parse_status(head: &str) -> u16 {
     let code = head.split(' ').nth(1).unwrap_or_default();
     code.parse().unwrap_or_default()
 }
 
-/// Asks for `/` under a hostname.
-pub async fn get(listener: SocketAddr, hostname: &str) -> Got {
+/// Requests `/` with a hostname.
+pub async fn get(listener: SocketAddr, hostname: &str) -> PublicResponse {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
         let request = format!("GET / HTTP/1.1\r\nhost: {hostname}\r\nconnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).await.unwrap();
-        Got {
-            status: status(&text),
+        PublicResponse {
+            status: parse_status(&text),
             text,
         }
     };
-    timeout(PATIENCE, asked).await.expect("an answer in time")
+    timeout(TIMEOUT, asked).await.expect("an answer in time")
 }
 
-/// An upgraded connection, or what was answered instead.
-pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, Got> {
+/// An upgraded connection, or the response instead of it.
+pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, PublicResponse> {
     let asked = async {
         let mut stream = TcpStream::connect(listener).await.unwrap();
         let request = format!(
@@ -107,16 +107,16 @@ pub async fn upgrade(listener: SocketAddr, hostname: &str) -> Result<TcpStream, 
              sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
-        let text = head(&mut stream).await.expect("a head");
-        match status(&text) {
+        let text = read_head(&mut stream).await.expect("a head");
+        match parse_status(&text) {
             101 => Ok(stream),
-            status => Err(Got { status, text }),
+            status => Err(PublicResponse { status, text }),
         }
     };
-    timeout(PATIENCE, asked).await.expect("an answer in time")
+    timeout(TIMEOUT, asked).await.expect("an answer in time")
 }
 
-/// Whether what is sent over an upgraded connection comes back.
+/// Whether an upgraded connection echoes.
 pub async fn echoes(stream: &mut TcpStream) -> bool {
     let exchanged = async {
         stream.write_all(b"hello").await.ok()?;
@@ -124,5 +124,5 @@ pub async fn echoes(stream: &mut TcpStream) -> bool {
         stream.read_exact(&mut back).await.ok()?;
         (&back == b"hello").then_some(())
     };
-    timeout(PATIENCE, exchanged).await.ok().flatten().is_some()
+    timeout(TIMEOUT, exchanged).await.ok().flatten().is_some()
 }

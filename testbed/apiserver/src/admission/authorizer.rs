@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::names;
+use aplomb_cel::{Host, Outcome, Val};
+
 use super::request::Request;
 use crate::auth::rbac::{self, Attributes, Decision};
 use crate::call::User;
-use crate::rest::names;
-use crate::schema::cel::{Host, Outcome, Val};
 use crate::server::ApiServer;
 
 /// Who is asked about, and what has been said so far.

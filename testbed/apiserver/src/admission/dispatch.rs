@@ -1,6 +1,8 @@
 //! All policies over one request: who matches, what each binding does with what was found, and the
 //! answer when somebody refuses.
 
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_cel::{Val, value_of};
 use serde_json::{Value, json};
 
 use super::evaluate::{self, Denial, Input};
@@ -8,9 +10,7 @@ use super::matching::{self, Matched};
 use super::policy::{Binding, Hook, Policy};
 use super::request::Request;
 use super::{authorizer, params};
-use crate::schema::cel::{Val, value_of};
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// An audit annotation may not be longer.
 const MAX_ANNOTATION_BYTES: usize = 10 * 1024;

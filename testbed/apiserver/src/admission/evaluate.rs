@@ -1,12 +1,12 @@
 //! One policy over one request with one parameter: what its conditions, validations and audit
 //! annotations come to.
 
+use aplomb_apimachinery::object;
+use aplomb_cel::{Val, value_of};
 use serde_json::{Value, json};
 
 use super::policy::{Policy, Program, Validation};
 use super::variables::Variables;
-use crate::object;
-use crate::schema::cel::{Val, value_of};
 
 /// What all expressions of a policy may cost for one request and parameter.
 const BUDGET: u64 = 10_000_000;

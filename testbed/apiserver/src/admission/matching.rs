@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds as kinds;
 use serde_json::Value;
 
 use super::request::{Operation, Request, Triple, triple};
-use crate::kinds;
-use crate::resource::Resource;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// The version of a resource a policy asked for.
 #[derive(Clone, Debug)]

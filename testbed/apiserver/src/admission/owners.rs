@@ -4,14 +4,14 @@
 //! Off unless the server was made with it, as on the real server. It asks the authorizer and
 //! nobody else.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::request::{Operation, Request};
 use crate::auth::{Attributes, rbac};
-use crate::field::go_quote;
-use crate::object;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// Refuses a change of owners by somebody who may not delete the object, and one that blocks the
 /// deletion of an owner whose finalizers its author may not set.
@@ -134,11 +134,11 @@ fn refusal(request: &Request<'_>, why: &str) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use aplomb_apimachinery::status::ApiError;
     use serde_json::{Value, json};
 
     use crate::ApiServer;
     use crate::call::{Call, PatchType, User, Verb};
-    use crate::status::ApiError;
 
     fn server() -> ApiServer {
         ApiServer::builder().rbac(true).check_owners(true).build()

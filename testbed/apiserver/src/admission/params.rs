@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_builtin_kinds as kinds;
 use serde_json::Value;
 
 use super::policy::{Binding, Policy};
-use crate::kinds;
-use crate::object;
-use crate::resource::Resource;
 use crate::server::ApiServer;
 
 /// The resource of a policy's parameters, if it has any.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::compile::{Compiler, Wanted};
-use crate::object;
-use crate::schema::cel::{Expression, Mistake};
+use aplomb_apimachinery::object;
+use aplomb_builtin_kinds::{Compiler, Wanted};
+use aplomb_cel::{Expression, Mistake};
 
 /// An expression, whether it compiled or not.
 #[derive(Debug)]

@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use aplomb_apimachinery::object;
+
 use super::GROUP;
 use super::policy::{Binding, Hook, Policy};
-use crate::object;
 use crate::server::ApiServer;
 use crate::store::Change;
 

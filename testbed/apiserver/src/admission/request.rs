@@ -1,11 +1,11 @@
 //! One request as policies see it: the server's AdmissionRequest without the objects, which have
 //! variables of their own.
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
 use serde_json::{Map, Value, json};
 
 use crate::call::{Call, FieldValidation, Verb};
-use crate::object;
-use crate::resource::Part;
 
 /// What a request does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

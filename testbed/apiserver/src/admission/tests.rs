@@ -1,10 +1,10 @@
 //! Policies over requests, without a wire between.
 
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Value, json};
 
 use crate::ApiServer;
 use crate::call::{Call, Outcome, Verb};
-use crate::status::ApiError;
 
 async fn create(
     server: &ApiServer,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_cel::{Host, Outcome, Val};
+
 use super::policy::Variable;
-use crate::field::go_quote;
-use crate::schema::cel::{Host, Outcome, Val};
 
 /// The variables of a policy in one evaluation.
 #[derive(Debug)]

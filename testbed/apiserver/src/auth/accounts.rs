@@ -1,12 +1,12 @@
 //! Tokens of service accounts: what they claim, and whether that is still so.
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Map, Value, json};
 
 use super::tokens::{self, Tokens};
 use crate::call::User;
-use crate::object;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// Who signs the tokens, and whom they are for unless they say otherwise.
 pub const ISSUER: &str = "https://kubernetes.default.svc";
@@ -121,7 +121,10 @@ fn judge(
         .collect();
     if meant.is_empty() {
         let quoted = |all: &[&str]| {
-            let all: Vec<String> = all.iter().map(|one| crate::field::go_quote(one)).collect();
+            let all: Vec<String> = all
+                .iter()
+                .map(|one| aplomb_apimachinery::field::go_quote(one))
+                .collect();
             all.join(" ")
         };
         return Err(format!(
@@ -169,7 +172,10 @@ fn check_objects(server: &ApiServer, private: &Value) -> Result<(), String> {
         let name = object::text(claimed, "name");
         let Some(found) = server.get("", plural, namespace, name) else {
             return Err(match member {
-                "serviceaccount" => format!("{plural} {} not found", crate::field::go_quote(name)),
+                "serviceaccount" => format!(
+                    "{plural} {} not found",
+                    aplomb_apimachinery::field::go_quote(name)
+                ),
                 _ => "service account token has been invalidated".into(),
             });
         };
@@ -249,7 +255,7 @@ mod tests {
     async fn a_token_is_its_account_until_it_expires() {
         let epoch = "2030-01-01T00:00:00Z".parse().expect("a time");
         let server = ApiServer::builder()
-            .clock(crate::clock::Clock::new(epoch, 1))
+            .clock(aplomb_apimachinery::clock::Clock::new(epoch, 1))
             .build();
         called(&server, Verb::Create, "robot").await;
         let token = token(&server).await;

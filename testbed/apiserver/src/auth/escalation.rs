@@ -3,16 +3,16 @@
 //! Only with RBAC on. The object that would be written is found by a dry run, so that every kind of
 //! write is judged by its result.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::rbac::{self, Attributes, GROUP};
 use super::rules::Rule;
 use super::tokens::MASTERS;
 use crate::call::{Call, Outcome, Verb};
-use crate::field::go_quote;
-use crate::object;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// Refuses a write that would give somebody more than its writer has.
 ///

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::query::unescape;
+use aplomb_apimachinery::status::ApiError;
 use http::HeaderMap;
 
 use super::rbac::{self, Attributes};
 use super::tokens::with_authenticated;
 use crate::call::User;
-use crate::field::go_quote;
-use crate::http::query::unescape;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 const ACCOUNT: &str = "system:serviceaccount:";
 const EXTRA: &str = "impersonate-extra-";

@@ -2,14 +2,14 @@
 //!
 //! Reads the store past every fault; decides, and explains a refusal in the server's words.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::Value;
 
 use super::rules::Rule;
 use super::tokens::{AUTHENTICATED, MASTERS};
 use crate::call::User;
-use crate::field::go_quote;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 pub(super) const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -173,7 +173,7 @@ fn bound_roles(
         let Some(subject) = subject(&binding, user, "") else {
             continue;
         };
-        let name = go_quote(crate::object::name(&binding));
+        let name = go_quote(aplomb_apimachinery::object::name(&binding));
         found.extend(role_of(
             server,
             &binding,
@@ -187,13 +187,16 @@ fn bound_roles(
         return found;
     }
     for binding in server.list(GROUP, "rolebindings") {
-        if crate::object::namespace(&binding) != namespace {
+        if aplomb_apimachinery::object::namespace(&binding) != namespace {
             continue;
         }
         let Some(subject) = subject(&binding, user, namespace) else {
             continue;
         };
-        let name = format!("{}/{namespace}", crate::object::name(&binding));
+        let name = format!(
+            "{}/{namespace}",
+            aplomb_apimachinery::object::name(&binding)
+        );
         let described = format!("RoleBinding {}", go_quote(&name));
         found.extend(role_of(server, &binding, namespace, &described, &subject));
     }

@@ -2,6 +2,8 @@
 //!
 //! Nothing is stored. Fields are kept as they were sent; only `status` is the server's.
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
@@ -9,9 +11,7 @@ use super::accounts::{self, ISSUER};
 use super::rbac::{self, Attributes};
 use super::tokens::Tokens;
 use crate::call::User;
-use crate::field::FieldError;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
@@ -140,7 +140,9 @@ fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
              version/kind; json parse error: {why}"
         ))
     };
-    let mut review = crate::rest::json::parse(json).map_err(unreadable)?.value;
+    let mut review = aplomb_apimachinery::json::parse(json)
+        .map_err(unreadable)?
+        .value;
     if !review.is_object() {
         review = json!({});
     }

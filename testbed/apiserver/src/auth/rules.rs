@@ -128,7 +128,7 @@ impl Rule {
     pub(super) fn describe(&self) -> String {
         let quoted = |list: &[String]| {
             list.iter()
-                .map(|s| crate::field::go_quote(s))
+                .map(|s| aplomb_apimachinery::field::go_quote(s))
                 .collect::<Vec<_>>()
                 .join(" ")
         };

@@ -5,8 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use aplomb_apimachinery::status::ApiError;
+
 use crate::call::User;
-use crate::status::ApiError;
 
 /// The group that passes every check.
 pub const MASTERS: &str = "system:masters";

@@ -1,12 +1,12 @@
 //! From a stored definition to a served resource and back, in virtual time.
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::status::ApiError;
 use futures::StreamExt;
 use jiff::Timestamp;
 
 use super::*;
 use crate::call::{Outcome, PatchType};
-use crate::clock::Clock;
-use crate::status::ApiError;
 
 fn server() -> ApiServer {
     ApiServer::builder()

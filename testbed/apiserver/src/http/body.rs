@@ -3,6 +3,8 @@
 //!
 //! Whether a body is a good object of its kind is `rest`'s business.
 
+use aplomb_apimachinery::json;
+use aplomb_apimachinery::status::ApiError;
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt;
 use http_body::Body as _;
@@ -14,8 +16,6 @@ use super::negotiate::Input;
 use super::protobuf::{self, Unreadable};
 use super::yaml;
 use crate::call::FieldValidation;
-use crate::rest::json;
-use crate::status::ApiError;
 
 /// The largest body the server reads.
 pub(super) const LIMIT: usize = 3 * 1024 * 1024;

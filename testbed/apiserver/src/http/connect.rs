@@ -1,6 +1,9 @@
 //! Log, exec, attach and portforward of Pods, as far as a server without nodes can answer: what is
 //! wrong with the request, and that no Pod runs anywhere.
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::{HeaderValue, Method};
 use serde_json::Value;
 
@@ -8,9 +11,6 @@ use super::dispatch::not_allowed;
 use super::exchange::Context;
 use super::proxy;
 use super::respond::Reply;
-use crate::field::FieldError;
-use crate::object;
-use crate::status::{ApiError, GroupResource};
 
 /// Whether a request is one of these.
 pub(super) fn concerns(context: &Context<'_>) -> bool {

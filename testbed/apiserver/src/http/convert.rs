@@ -5,14 +5,14 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use aplomb_apimachinery::query::Query;
+use aplomb_apimachinery::resource::{Column, Resource};
+use aplomb_apimachinery::status::ApiError;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::listing::{Listing, Objects};
 use super::negotiate::{Form, Output, Shape};
-use super::query::Query;
-use crate::resource::{Column, Resource};
-use crate::status::ApiError;
 
 /// What a row of a Table carries of its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Converter {
             "Object" => Include::Object,
             "None" => Include::Nothing,
             other if output.shape == Shape::Table => {
-                let quoted = crate::field::go_quote(other);
+                let quoted = aplomb_apimachinery::field::go_quote(other);
                 return Err(ApiError::bad_request(format!(
                     "Unable to convert to Table as requested: includeObject: Invalid value: {quoted}: \
                      must be 'Metadata', 'Object', 'None', or empty"

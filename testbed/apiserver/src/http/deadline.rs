@@ -2,10 +2,11 @@
 //!
 //! The box answers at once, so a deadline is never reached here; only what is no duration matters.
 
-use super::query::Query;
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::query::Query;
+use aplomb_apimachinery::status::ApiError;
+
 use super::route::RequestInfo;
-use crate::field::go_quote;
-use crate::status::ApiError;
 
 const UNITS: [(&str, u64); 8] = [
     ("ns", 1),

@@ -1,10 +1,10 @@
 //! Warnings of versions that are deprecated: two of the built-in kinds, and those custom resources
 //! whose definition says so.
 
+use aplomb_apimachinery::resource::Resource;
 use serde_json::Value;
 
 use super::builtin::version_key;
-use crate::resource::Resource;
 use crate::server::ApiServer;
 
 /// The warning every request for a version carries, if it is deprecated.

@@ -7,13 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use aplomb_apimachinery::resource::Resource;
+use aplomb_builtin_kinds::published;
 use base64::Engine as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256, Sha512};
 
 use super::builtin::{rank, version_key};
-use crate::kinds::published;
-use crate::resource::Resource;
 use crate::server::ApiServer;
 use crate::subresource::scale;
 

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::resource::{Part, Resource};
+use aplomb_apimachinery::status::ApiError;
 use http::Method;
 use serde_json::json;
 
@@ -16,8 +18,6 @@ use super::view::{self, View};
 use super::{connect, discovery, nonresource, proxy};
 use crate::auth::review;
 use crate::call::Verb;
-use crate::resource::{Part, Resource};
-use crate::status::ApiError;
 use crate::subresource::{Sub, scale};
 
 const TYPES: [&str; 3] = [

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
+use aplomb_apimachinery::query::{Query, unescape};
+use aplomb_apimachinery::status::ApiError;
 use bytes::Bytes;
 use futures::FutureExt;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONNECTION, HOST, HeaderName, HeaderValue};
@@ -18,7 +20,6 @@ use super::body::{self, BoxedBody};
 use super::deadline;
 use super::dispatch;
 use super::negotiate::header;
-use super::query::{Query, unescape};
 use super::respond::{Body, Content, Reply};
 use super::route::RequestInfo;
 use super::service::Shared;
@@ -26,7 +27,6 @@ use crate::admission::Notes;
 use crate::audit;
 use crate::auth::{Attributes, Decision, accounts, impersonate, rbac};
 use crate::call::User;
-use crate::status::ApiError;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 const FLOW_SCHEMA: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
@@ -115,7 +115,7 @@ fn bad_request() -> Response<Body> {
 
 /// 500 of a path that the server cannot take apart.
 fn unreadable(uri: &str, why: &str) -> Reply {
-    let quoted = crate::field::go_quote(uri);
+    let quoted = aplomb_apimachinery::field::go_quote(uri);
     let text = format!("Internal Server Error: {quoted}: failed to create RequestInfo: {why}\n");
     Reply::text(500, text)
 }

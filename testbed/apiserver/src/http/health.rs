@@ -1,12 +1,12 @@
 //! `/healthz`, `/livez` and `/readyz`, with the checks of the real server, so that what asks for one
 //! of them by name finds it.
 
+use aplomb_apimachinery::status::ApiError;
 use http::header::HeaderValue;
 
 use super::dispatch::no_such_path;
 use super::exchange::Context;
 use super::respond::Reply;
-use crate::status::ApiError;
 
 /// What the server does at its start and reports the health of, in its order. The box has done all
 /// of it once it answers.
@@ -72,7 +72,7 @@ pub(super) fn answer(context: &Context<'_>, parts: &[&str]) -> Result<Reply, Api
     if !unknown.is_empty() {
         let quoted: Vec<String> = unknown
             .iter()
-            .map(|name| crate::field::go_quote(name))
+            .map(|name| aplomb_apimachinery::field::go_quote(name))
             .collect();
         text.push_str(&format!(
             "warn: some health checks cannot be excluded: no matches for {}\n",

@@ -8,7 +8,7 @@ use std::path::Path;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-use crate::private_file;
+use aplomb_apimachinery::private_file;
 
 /// What tells a box's kubeconfig from a person's.
 const CLUSTER: &str = "aplomb-box";

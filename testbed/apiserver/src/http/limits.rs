@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::status::ApiError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::route::RequestInfo;
-use crate::status::ApiError;
 
 /// How much a server takes on at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use aplomb_builtin_kinds as kinds;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use super::negotiate::{Form, Output};
 use super::respond::Reply;
-use crate::kinds;
 
 /// Objects as they are, in the frame of their list.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 //! JSON and YAML are for every kind. Protobuf is for those the server brings with it and for the
 //! metadata of all; a Table has no protobuf form.
 
+use aplomb_apimachinery::query::Query;
+use aplomb_apimachinery::status::ApiError;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 
-use super::query::Query;
 use crate::call::PatchType;
-use crate::status::ApiError;
 
 /// What the server says it can do.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";

@@ -1,5 +1,7 @@
 //! Paths that are not resources: discovery, OpenAPI, health, version.
 
+use aplomb_apimachinery::status::ApiError;
+use aplomb_go_compat::html_escape as gojson;
 use http::Method;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use serde::Serialize;
@@ -11,8 +13,7 @@ use super::exchange::Context;
 use super::negotiate::{self, Form, Offer, Output, Shape, header, produces};
 use super::respond::Reply;
 use super::route::split_path;
-use super::{discovery, gojson, health, openapi, openid};
-use crate::status::ApiError;
+use super::{discovery, health, openapi, openid};
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {
     let found = find(context);

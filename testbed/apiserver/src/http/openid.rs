@@ -1,16 +1,16 @@
 //! What others need to check the tokens of service accounts: the issuer, and its public key.
 
+use aplomb_apimachinery::status::ApiError;
+use aplomb_go_compat::html_escape as gojson;
 use http::Method;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use serde::Serialize;
 
 use super::dispatch::{not_allowed, router_not_acceptable};
 use super::exchange::Context;
-use super::gojson;
 use super::negotiate::{header, produces};
 use super::respond::Reply;
 use crate::auth::accounts::ISSUER;
-use crate::status::ApiError;
 
 const KEY_SET: &str = "application/jwk-set+json";
 

@@ -2,12 +2,12 @@
 //!
 //! Selectors are handed on as text; `rest` parses them.
 
+use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
+use aplomb_apimachinery::query::Query;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::{Value, json};
 
-use super::query::Query;
 use crate::call::{DeleteOptions, FieldValidation, Options, PatchType, Verb};
-use crate::field::{ErrorType, FieldError, go_quote};
-use crate::status::{ApiError, GroupResource};
 
 const MAX_FIELD_MANAGER: usize = 128;
 const FIELD_VALIDATION: [&str; 4] = ["", "Ignore", "Strict", "Warn"];

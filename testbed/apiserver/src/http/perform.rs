@@ -3,6 +3,9 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::labels::LabelSelector;
+use aplomb_apimachinery::resource::{Part, Resource};
+use aplomb_apimachinery::status::ApiError;
 use bytes::Bytes;
 
 use super::body::{self, BoxedBody};
@@ -14,9 +17,6 @@ use super::watch;
 use super::{deprecation, params};
 use crate::auth::{escalation, review};
 use crate::call::{Call, Options, Outcome, PatchType, Verb};
-use crate::resource::{Part, Resource};
-use crate::rest::labels::LabelSelector;
-use crate::status::ApiError;
 use crate::subresource::{self, Sub};
 
 const CUSTOM_PATCH_TYPES: &str =

@@ -1,14 +1,14 @@
 //! Proxies to Pods, Services and nodes, as far as a server that can reach none of them can answer:
 //! what is wrong with the request, and that nobody listens.
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::Method;
 use serde_json::Value;
 
 use super::dispatch::not_allowed;
 use super::exchange::Context;
 use super::respond::Reply;
-use crate::object;
-use crate::status::{ApiError, GroupResource};
 
 /// Where a node's kubelet listens unless the node says otherwise.
 const KUBELET_PORT: u64 = 10250;
@@ -31,7 +31,7 @@ pub(super) fn answer(context: &Context<'_>) -> Result<Reply, ApiError> {
     let id = context.info.name.as_str();
     let singular = context.info.resource.trim_end_matches('s');
     let Some((name, port)) = name_and_port(id) else {
-        let id = crate::field::go_quote(id);
+        let id = aplomb_apimachinery::field::go_quote(id);
         let message = format!("invalid {singular} request {id}");
         return Err(ApiError::bad_request(message));
     };
@@ -92,7 +92,7 @@ fn service(context: &Context<'_>, id: &str, name: &str, port: &str) -> ApiError 
     let server = &context.shared.server;
     let namespace = &context.info.namespace;
     let unavailable = |message| ApiError::new(503, "ServiceUnavailable", message);
-    let quoted = crate::field::go_quote(name);
+    let quoted = aplomb_apimachinery::field::go_quote(name);
     if let Ok(number) = port.parse::<i64>() {
         let Some(service) = server.get("", "services", namespace, name) else {
             return missing(context, name);
@@ -110,7 +110,7 @@ fn service(context: &Context<'_>, id: &str, name: &str, port: &str) -> ApiError 
     let quoted = if none {
         quoted
     } else {
-        crate::field::go_quote(id)
+        aplomb_apimachinery::field::go_quote(id)
     };
     unavailable(format!("no endpoints available for service {quoted}"))
 }

@@ -2,6 +2,10 @@
 //!
 //! What to answer is decided elsewhere; what the bytes look like is decided only here.
 
+use aplomb_apimachinery::query::Query;
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds as kinds;
+use aplomb_go_compat::html_escape as gojson;
 use bytes::Bytes;
 use futures::Stream;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
@@ -14,10 +18,7 @@ use serde_json::Value;
 use tower::BoxError;
 
 use super::negotiate::{self, Form, Output};
-use super::query::Query;
-use super::{gojson, protobuf};
-use crate::kinds;
-use crate::status::ApiError;
+use super::protobuf;
 
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;

@@ -5,7 +5,7 @@
 
 use http::Method;
 
-use super::query::Query;
+use aplomb_apimachinery::query::Query;
 
 /// A request, understood as far as its URL and method go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! Requests for a subresource that shows an object in another way: `/scale` and `/finalize`.
 
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds::{self as kinds, Subkind};
+
 use super::body::BoxedBody;
 use super::convert::Converter;
 use super::exchange::Context;
 use super::negotiate::{self, Offer};
 use super::perform::{self, Target};
 use super::respond::Reply;
-use crate::kinds::{self, Subkind};
-use crate::status::ApiError;
 use crate::subresource::{finalize, scale};
 
 /// Which view.

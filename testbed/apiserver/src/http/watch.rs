@@ -2,16 +2,17 @@
 //!
 //! Which events there are is `rest`'s business.
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_builtin_kinds as kinds;
+use aplomb_go_compat::html_escape as gojson;
 use bytes::Bytes;
 use futures::stream::{BoxStream, Stream, StreamExt};
 use serde_json::Value;
 
 use super::convert::Converter;
 use super::negotiate::Form;
-use super::{gojson, protobuf};
+use super::protobuf;
 use crate::call::WatchEvent;
-use crate::clock::Clock;
-use crate::kinds;
 
 /// The events of a watch as bytes. The stream ends after an error, and where an event has no such
 /// shape.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::rest::json;
+use aplomb_apimachinery::json;
 
 /// Which line a message names, seen from the line our parser stopped at (1 is the first).
 #[derive(Clone, Copy)]
@@ -126,7 +126,7 @@ pub(super) fn duplicate_key(raw: &Bytes) -> Option<String> {
         .nth(usize::try_from(line).ok()?.checked_sub(1)?)?;
     let key = written.trim_start().trim_start_matches("- ");
     let key = key.split(':').next()?.trim().trim_matches(['"', '\'']);
-    let key = crate::field::go_quote(key);
+    let key = aplomb_apimachinery::field::go_quote(key);
     Some(format!("line {line}: key {key} already set in map"))
 }
 

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use crate::call::Call;
 use crate::definitions;
-use crate::kinds;
-use crate::object;
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
 
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 

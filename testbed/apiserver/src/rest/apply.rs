@@ -1,15 +1,16 @@
 //! Server-side apply: a partial object that its manager owns, merged into what is there.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::json;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::decode::go_name;
-use super::{Managers, admission, create, json, meta, update};
+use super::{Managers, admission, create, meta, update};
 use crate::call::{Call, FieldValidation, Outcome};
-use crate::field::go_quote;
-use crate::object;
-use crate::resource::Part;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 pub(super) fn apply(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
     let (applied, duplicates) = read(call)?;

@@ -1,11 +1,11 @@
 //! What the server writes before it answers anyone: each object unless it is there already.
 
+use aplomb_apimachinery::object;
+use aplomb_builtin_kinds as kinds;
 use serde_json::Value;
 
 use super::{apply, create};
 use crate::call::{Call, PatchType, Verb};
-use crate::kinds;
-use crate::object;
 use crate::server::{ApiServer, key_of};
 
 /// Where the server says it listens; nothing in the box connects to it.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
 use super::served;
 use crate::call::{Call, Verb};
-use crate::object;
-use crate::resource::Part;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 use crate::store::{Key, Moved};
 
 /// etcd takes no larger requests.

@@ -1,5 +1,9 @@
 //! POST: a new object from a body.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds::usage::Asked;
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
@@ -7,11 +11,7 @@ use super::quota::{self, Charged};
 use super::{Managers, Written, admission, commit, decode, meta, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
-use crate::field::go_quote;
-use crate::kinds::usage::Asked;
-use crate::object;
 use crate::server::{ApiServer, key_of};
-use crate::status::ApiError;
 
 /// How often another generated name is tried.
 const NAME_ATTEMPTS: usize = 8;

@@ -1,14 +1,15 @@
 //! From a request body to an object of the kind: syntax, kind and version, unknown and duplicate
 //! fields, defaults. What the object says is not judged here.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::json;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
-use super::{json, meta};
+use super::meta;
 use crate::call::{Call, FieldValidation};
-use crate::field::go_quote;
-use crate::object;
-use crate::resource::Resource;
-use crate::status::ApiError;
 
 pub(super) const TYPE_META: &str = "struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 

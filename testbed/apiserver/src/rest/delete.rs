@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -9,10 +12,7 @@ use super::peculiar::Peculiarity;
 use super::{admission, commit, list, options, phased, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, DeleteOptions, Outcome};
-use crate::field::FieldError;
-use crate::object;
 use crate::server::{ApiServer, key_of};
-use crate::status::ApiError;
 use crate::store::Key;
 
 const ORPHAN: &str = "orphan";

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::status::ApiError;
+
 use super::served;
 use crate::call::{Call, Outcome};
-use crate::field::go_quote;
 use crate::server::{ApiServer, key_of};
-use crate::status::ApiError;
 
 /// How long a read waits for a version that is not there yet.
 const FRESH_WAIT: Duration = Duration::from_secs(3);

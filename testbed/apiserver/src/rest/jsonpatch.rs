@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::json;
+use aplomb_apimachinery::json;
 
 /// All copies of one patch together may not add more than this many bytes.
 const MAX_COPIED: usize = 3 * 1024 * 1024;

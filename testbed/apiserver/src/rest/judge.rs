@@ -1,15 +1,15 @@
 //! What is wrong with a change: by the rules for all objects and by those of the kind, in the order
 //! in which the server tells it. Nothing is changed here.
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::peculiar::Peculiarity;
 use super::{meta, options};
 use crate::call::Call;
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::Part;
-use crate::status::ApiError;
 
 /// Refuses a change of `live` to `object` that breaks a rule.
 pub(super) fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), ApiError> {

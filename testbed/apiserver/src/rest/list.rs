@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::get::{version, wait_until_fresh};
@@ -11,9 +13,7 @@ use super::selector::Selection;
 use super::token::Token;
 use super::{options, served};
 use crate::call::{Call, Options, Outcome};
-use crate::field::FieldError;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 use crate::store::Snapshot;
 
 pub(super) async fn list(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {

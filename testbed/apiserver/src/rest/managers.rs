@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::status::ApiError;
+use aplomb_structured_merge::{FieldManager, Writer};
 use serde_json::Value;
 
 use crate::breakage::Rule;
 use crate::call::Call;
-use crate::merge::{FieldManager, Writer};
-use crate::object;
-use crate::resource::Part;
+use crate::ownership;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// The name of a manager taken from a user agent is cut to this.
 const MANAGER_LIMIT: usize = 128;
@@ -76,7 +77,8 @@ impl Managers {
         applied: &Value,
         force: bool,
     ) -> Result<Value, ApiError> {
-        let mut merged = self.manager.apply(live, applied, &self.writer(), force)?;
+        let merged = self.manager.apply(live, applied, &self.writer(), force);
+        let mut merged = merged.map_err(ownership::refused)?;
         if let Some(live) = live.filter(|_| self.keeps_dropped) {
             let owners =
                 object::metadata(&merged).and_then(|meta| meta.get("managedFields").cloned());

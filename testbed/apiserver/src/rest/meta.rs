@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::names;
-use crate::field::{ErrorType, FieldError, go_quote};
-use crate::object;
-use crate::resource::Resource;
+use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
+use aplomb_apimachinery::names;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
 
 /// All annotations of an object together may not be larger than this.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;

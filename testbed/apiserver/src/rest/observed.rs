@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::Value;
 
 use super::selector::Selection;
 use crate::call::{Call, Outcome, Verb};
-use crate::object;
-use crate::status::{ApiError, GroupResource};
 
 /// Answers a call about such a kind.
 ///

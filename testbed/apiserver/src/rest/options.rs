@@ -1,13 +1,13 @@
 //! Checks that every write makes before or beside the kind's own.
 
+use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::Value;
 
 use super::meta;
 use crate::call::{Call, PatchType};
-use crate::field::{ErrorType, FieldError, go_quote};
-use crate::object;
-use crate::resource::Resource;
-use crate::status::{ApiError, GroupResource};
 
 /// Checks `fieldManager` and `force`. `kind` is the options type the server names.
 pub(super) fn validate(call: &Call, kind: &str) -> Result<(), ApiError> {

@@ -1,18 +1,19 @@
 //! PATCH: JSON patch, merge patch and strategic merge patch. An apply goes to `apply`.
 
+use aplomb_apimachinery::field::{FieldError, go_quote};
+use aplomb_apimachinery::json;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_go_compat as go;
 use serde_json::Value;
 
 use super::decode::{TYPE_META, go_name};
 use super::jsonpatch::{self, JsonPatch};
 use super::strategic::{self, Refusal};
-use super::{Managers, admission, apply, create, json, meta, options, update};
+use super::{Managers, admission, apply, create, meta, options, update};
 use crate::call::{Call, FieldValidation, Outcome, PatchType};
-use crate::field::{FieldError, go_quote};
-use crate::go;
-use crate::object;
-use crate::resource::Resource;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// A JSON patch may not be longer.
 const MAX_OPERATIONS: usize = 10_000;

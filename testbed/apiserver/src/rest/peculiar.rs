@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::resource::Resource;
+use aplomb_apimachinery::resource::Resource;
 
 /// What is peculiar about one resource.
 #[derive(Clone, Copy, Debug)]

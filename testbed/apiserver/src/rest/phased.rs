@@ -3,17 +3,17 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::delete::gc_finalizers;
 use super::{admission, commit, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
-use crate::object;
-use crate::resource::Resource;
 use crate::schema::crd::lifecycle;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 use crate::store::Key;
 
 fn is_namespace(resource: &Resource) -> bool {

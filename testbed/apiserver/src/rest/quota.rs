@@ -6,14 +6,14 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock, MutexGuard};
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds::usage::{Around, Asked, Charge, Evaluator, charged};
 use serde_json::Value;
 
 use super::{admission, update};
 use crate::call::{Call, Verb};
-use crate::kinds::usage::{Around, Asked, Charge, Evaluator, charged};
-use crate::object;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// How often a quota that somebody else has changed meanwhile is looked at again.
 const RETRIES: usize = 3;

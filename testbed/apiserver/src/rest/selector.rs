@@ -3,13 +3,13 @@
 //! Field selectors know only the fields a kind offers; everything else is refused as the server
 //! refuses it.
 
+use aplomb_apimachinery::labels::LabelSelector;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
-use super::labels::LabelSelector;
 use crate::call::Call;
-use crate::object;
-use crate::resource::Resource;
-use crate::status::ApiError;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Term {

@@ -7,16 +7,16 @@ mod writing;
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Column, Decoded, Part, Resource, Strategy};
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::call::{Call, Outcome, PatchType, Verb, WatchEvent};
-use crate::clock::Clock;
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::{Column, Decoded, Part, Resource, Strategy};
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// A kind with a specification, a status and a generation.
 #[derive(Debug)]
@@ -79,11 +79,11 @@ impl Strategy for Plain {
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
         let name = if prefix {
-            super::names::mask_trailing_dash(name)
+            aplomb_apimachinery::names::mask_trailing_dash(name)
         } else {
             name.to_owned()
         };
-        super::names::dns_subdomain(&name)
+        aplomb_apimachinery::names::dns_subdomain(&name)
     }
 
     fn openapi(&self) -> &Value {

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::json;
+use aplomb_apimachinery::json;
 
 const VERSION: &str = "meta.k8s.io/v1";
 

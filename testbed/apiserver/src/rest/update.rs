@@ -2,6 +2,12 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds::usage::Asked;
+use aplomb_structured_merge::FieldManager;
 use serde_json::Value;
 
 use super::peculiar::{etcd_key, removes_when_finalized};
@@ -10,13 +16,7 @@ use super::{Managers, Written, admission, commit, create, decode, judge, options
 use crate::admission::{self as policy, Request};
 use crate::breakage::Rule;
 use crate::call::{Call, Outcome};
-use crate::field::FieldError;
-use crate::kinds::usage::Asked;
-use crate::merge::FieldManager;
-use crate::object;
-use crate::resource::Part;
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
 
 /// An object after a change.
 #[derive(Debug)]
@@ -334,7 +334,7 @@ fn stated_version(object: &Value) -> Result<u64, ApiError> {
     match object::resource_version(object) {
         "" => Ok(0),
         text => text.parse::<u64>().map_err(|_| {
-            let text = crate::field::go_quote(text);
+            let text = aplomb_apimachinery::field::go_quote(text);
             let why = format!("strconv.ParseUint: parsing {text}: invalid syntax");
             ApiError::new(500, "", why)
         }),

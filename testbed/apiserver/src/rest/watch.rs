@@ -7,6 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aplomb_apimachinery::encoded_object::{CachedObject, Side};
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::ApiError;
 use futures::StreamExt;
 use futures::stream;
 use serde_json::{Value, json};
@@ -16,13 +21,8 @@ use super::get::{too_large, version, wait_until_fresh};
 use super::selector::Selection;
 use super::{options, served};
 use crate::breakage::Rule;
-use crate::cached::{CachedObject, Side};
 use crate::call::{Call, Options, Outcome, WatchEvent};
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::Resource;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 use crate::store::{Change, Cursor, Next};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);

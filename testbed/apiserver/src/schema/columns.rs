@@ -1,11 +1,11 @@
 //! `additionalPrinterColumns` as Table columns and cells.
 
+use aplomb_apimachinery::resource::Column;
+use aplomb_go_compat as go;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::jsonpath::JsonPath;
-use crate::go;
-use crate::resource::Column;
 
 const NAME: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 const CREATION: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";

@@ -1,11 +1,11 @@
 //! A request body read as a custom resource: what the server does to JSON before anything else.
 
+use aplomb_apimachinery::resource::Decoded;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::structural::Structural;
 use super::{embedded, object_meta, pruning};
-use crate::resource::Decoded;
-use crate::status::ApiError;
 
 /// Puts a stored object in order: metadata in its own shape, nothing the schema does not know. What
 /// cannot be put in order is left as it is.

@@ -1,11 +1,11 @@
 //! Objects inside objects (`x-kubernetes-embedded-resource`): their metadata is read and checked
 //! like a resource's own.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::{Map, Value};
 
 use super::object_meta;
 use super::structural::Structural;
-use crate::field::FieldError;
 
 /// Reads the metadata of every embedded object, dropping what ObjectMeta does not have.
 ///
@@ -129,7 +129,7 @@ fn validate_one(map: &Map<String, Value>, path: &str, errors: &mut Vec<FieldErro
 }
 
 fn check_kind(at: &str, kind: &str) -> Option<FieldError> {
-    let problems = super::names::dns_1035_label(&kind.to_lowercase());
+    let problems = aplomb_apimachinery::definition_names::dns_1035_label(&kind.to_lowercase());
     let detail = format!(
         "may have mixed case, but should otherwise match: {}",
         problems.join(",")

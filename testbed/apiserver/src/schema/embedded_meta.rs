@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::names;
-use crate::field::{ErrorType, FieldError};
+use aplomb_apimachinery::definition_names as names;
+use aplomb_apimachinery::field::{ErrorType, FieldError};
 
 /// Annotations together may not be larger than this.
 const MAX_ANNOTATION_BYTES: usize = 256 * 1024;

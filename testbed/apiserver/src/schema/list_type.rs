@@ -1,9 +1,9 @@
 //! Duplicates in lists that are sets or maps.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::{Map, Value};
 
 use super::structural::Structural;
-use crate::field::FieldError;
 
 /// Every duplicate below `value` in a list of `x-kubernetes-list-type` set or map.
 #[must_use]

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value};
 
-use super::go_time;
-use crate::go;
+use aplomb_go_compat as go;
+use aplomb_go_compat::meta_time as go_time;
 
 /// Metadata after decoding.
 #[derive(Debug, Default)]

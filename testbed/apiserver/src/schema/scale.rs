@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 
-use crate::field::FieldError;
-use crate::go;
+use aplomb_apimachinery::field::FieldError;
+use aplomb_go_compat as go;
 
 const NOT_A_MAP: &str = "map[string]interface{}";
 

@@ -1,19 +1,20 @@
 //! How custom resources of one CRD version behave.
 
+use aplomb_apimachinery::definition_names as names;
+use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::resource::{Column, Decoded, Part, Strategy};
+use aplomb_apimachinery::status::ApiError;
+use aplomb_go_compat as go;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-use super::cel::Rules;
 use super::columns::Columns;
 use super::jsonpath::JsonPath;
 use super::ratchet::Correlated;
+use super::rules::Rules;
 use super::scale::Scale;
 use super::structural::Structural;
-use super::{decode, defaulting, embedded, list_type, names, openapi, pruning, validate};
-use crate::field::{ErrorType, FieldError};
-use crate::go;
-use crate::resource::{Column, Decoded, Part, Strategy};
-use crate::status::ApiError;
+use super::{decode, defaulting, embedded, list_type, openapi, pruning, validate};
 
 const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
 

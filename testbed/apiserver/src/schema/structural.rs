@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::regex::Pattern;
+use aplomb_go_compat::regex::Pattern;
 
 /// One node of a schema. Nodes below `all_of` and its kin have the same shape.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,12 @@
 //! Answers of a real server (v1.36.4) replayed against this module: the same objects must come out
 //! the same, or be refused with the same causes.
 
+use aplomb_apimachinery::resource::{Part, Resource, Strategy as _};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::crd::DefinitionStrategy;
 use super::{defaulting, pruning, resources_of, structural::Structural, validate};
-use crate::resource::{Part, Resource, Strategy as _};
 
 fn widget() -> Resource {
     let crd: Value =
@@ -25,7 +25,7 @@ fn create(resource: &Resource, body: &Value) -> Value {
     resource.strategy.prepare_create(&mut object);
     let errors = resource.strategy.validate_create(&object);
     if !errors.is_empty() {
-        return json!({ "causes": sorted(errors.iter().map(crate::field::FieldError::cause).collect()) });
+        return json!({ "causes": sorted(errors.iter().map(aplomb_apimachinery::field::FieldError::cause).collect()) });
     }
     let mut rest = object.as_object().cloned().unwrap_or_default();
     rest.remove("metadata");
@@ -81,7 +81,12 @@ fn updates_are_answered_like_the_real_server() {
         resource.strategy.default(&mut new);
         resource.strategy.prepare_update(&mut new, old, part);
         let errors = resource.strategy.validate_update(&new, old, part);
-        let causes = sorted(errors.iter().map(crate::field::FieldError::cause).collect());
+        let causes = sorted(
+            errors
+                .iter()
+                .map(aplomb_apimachinery::field::FieldError::cause)
+                .collect(),
+        );
         assert_eq!(json!(causes), case["causes"], "{case}");
     }
 }
@@ -103,7 +108,7 @@ fn definitions_are_answered_like_by_the_real_server() {
         let answer = if errors.is_empty() {
             json!({ "spec": object["spec"], "status": object["status"] })
         } else {
-            json!({ "causes": sorted(errors.iter().map(crate::field::FieldError::cause).collect()) })
+            json!({ "causes": sorted(errors.iter().map(aplomb_apimachinery::field::FieldError::cause).collect()) })
         };
         if answer != case["answer"] {
             wrong.push(format!(

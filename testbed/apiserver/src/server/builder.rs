@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_builtin_kinds as kinds;
 use tokio::sync::watch;
 
 use super::{ApiServer, Inner, Settings};
 use crate::admission::Registry;
 use crate::breakage::{Breakage, Rule};
-use crate::clock::Clock;
 use crate::definitions;
-use crate::kinds;
-use crate::resource::Resource;
 use crate::rest;
 use crate::schema::crd::DefinitionStrategy;
 use crate::store::{DataDir, Store, Window};

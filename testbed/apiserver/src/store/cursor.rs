@@ -6,11 +6,11 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use aplomb_apimachinery::status::GroupResource;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
 use super::{Change, Store};
-use crate::status::GroupResource;
 
 /// How many writes one step hands out, so that a long log does not become one long copy.
 const BATCH: usize = 64;

@@ -5,15 +5,15 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::status::GroupResource;
 use jiff::Timestamp;
 
 use super::disk::{Compaction, DataDir, Loaded, Step};
 use super::journal::{Journal, Lost};
 use super::table::Table;
 use super::{Change, Hook, Key, State, Store, Window, after, witness};
-use crate::cached::Views;
-use crate::clock::Clock;
-use crate::status::GroupResource;
 
 impl Store {
     /// The store of a directory, as it was when it was last used.

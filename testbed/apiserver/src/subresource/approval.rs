@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Resource, View};
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Value, json};
 
 use super::whole::{judged, take_stated};
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::{Resource, View};
-use crate::status::ApiError;
 
 /// The conditions of a request.
 #[derive(Debug)]
@@ -106,7 +106,7 @@ fn removed(kind: &str, conditions: &[Value], old: &[Value]) -> Option<FieldError
     (count(conditions) < count(old)).then(|| {
         let why = format!(
             "updates may not remove a condition of type {}",
-            crate::field::go_quote(kind)
+            aplomb_apimachinery::field::go_quote(kind)
         );
         FieldError::forbidden(FIELD, why)
     })

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::{Value, json};
 
 use super::{condition, done};
 use crate::call::{Call, Outcome};
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::Resource;
 use crate::rest;
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
 
 /// Carries out a binding; `call.resource` is Binding, `pods` what it is about.
 pub(super) fn bind(
@@ -112,7 +112,7 @@ fn assigned(pod: &Value, binding: &Value, now: &str) -> Result<Value, String> {
     }
     let node = object::text(&pod["spec"], "nodeName");
     if !node.is_empty() {
-        let node = crate::field::go_quote(node);
+        let node = aplomb_apimachinery::field::go_quote(node);
         return Err(format!("pod {name} is already assigned to node {node}"));
     }
     let gates = pod["spec"]["schedulingGates"].as_array();

@@ -1,10 +1,10 @@
 //! What a PodDisruptionBudget allows, and what it is after one more disruption. Pure.
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::{Value, json};
 
 use super::condition;
-use crate::object;
-use crate::status::{ApiError, GroupResource};
 
 /// More unconfirmed disruptions than this are not taken.
 const MAX_DISRUPTED_PODS: usize = 2000;

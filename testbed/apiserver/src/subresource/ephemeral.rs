@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Resource, View};
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::whole::{judged, move_generation, take_stated};
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::{Resource, View};
-use crate::status::ApiError;
 
 /// The ephemeral containers of a Pod.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ fn changes(pod: &Value, old: &Value) -> Vec<FieldError> {
     }
     let mut errors = Vec::new();
     for (name, before) in containers(old) {
-        let name_text = crate::field::go_quote(name);
+        let name_text = aplomb_apimachinery::field::go_quote(name);
         match containers(pod).find(|(other, _)| *other == name) {
             None => errors.push(FieldError::forbidden(
                 FIELD,

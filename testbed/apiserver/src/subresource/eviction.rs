@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::labels::LabelSelector;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::{budget, condition, done};
 use crate::call::{Call, DeleteOptions, Outcome, Verb};
-use crate::kinds;
-use crate::object;
-use crate::resource::Resource;
 use crate::rest;
-use crate::rest::labels::LabelSelector;
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
 
 /// What is decided about a Pod.
 enum Verdict {

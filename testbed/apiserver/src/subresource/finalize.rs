@@ -1,14 +1,15 @@
 //! `PUT /finalize` of a namespace: sets `spec.finalizers` and nothing else, and removes a
 //! terminating namespace that waits for nobody any more.
 
+use aplomb_apimachinery::json;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use crate::admission::{self, Request};
 use crate::call::Call;
-use crate::object;
-use crate::rest::{check_name, json};
+use crate::rest::check_name;
 use crate::server::{ApiServer, key_of};
-use crate::status::ApiError;
 
 /// Carries out the call.
 ///

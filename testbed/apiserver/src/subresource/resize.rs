@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Resource, View};
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds::qos_class;
 use serde_json::{Map, Value, json};
 
 use super::whole::{judged, move_generation, take_stated};
-use crate::field::FieldError;
-use crate::kinds::qos_class;
-use crate::object;
-use crate::resource::{Resource, View};
-use crate::status::ApiError;
 
 /// The resources of a Pod's containers.
 #[derive(Debug)]

@@ -1,17 +1,19 @@
 //! `/scale` of a custom resource: an `autoscaling/v1` Scale that stands for three fields of the
 //! object, wherever the definition says they are.
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::json as json_text;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Part, Resource};
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_structured_merge::{FieldManager, Writer};
 use serde_json::{Value, json};
 
 use crate::admission::{self, Request};
 use crate::call::{Call, PatchType, Verb};
-use crate::field::FieldError;
-use crate::merge::{FieldManager, Writer};
-use crate::object;
-use crate::resource::{Part, Resource};
-use crate::rest::{check_name, json as json_text};
+use crate::ownership;
+use crate::rest::check_name;
 use crate::server::{ApiServer, key_of};
-use crate::status::{ApiError, GroupResource};
 
 /// Where the fields of a Scale are in the object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,7 +216,8 @@ fn changed(
             json!({ "apiVersion": api_version, "kind": resource.kind, "metadata": metadata });
         set(&mut applied, &paths.spec, replicas.into());
         let force = call.options.force == Some(true);
-        manager.apply(Some(&marked), &applied, &writer, force)?
+        let merged = manager.apply(Some(&marked), &applied, &writer, force);
+        merged.map_err(ownership::refused)?
     } else {
         let mut object = marked.clone();
         set(&mut object, &paths.spec, replicas.into());

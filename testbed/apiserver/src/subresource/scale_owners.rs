@@ -1,10 +1,10 @@
 //! Who owns the replicas: between the owners of a whole object and those of its Scale, as the
 //! server's `ScaleHandler` maps them.
 
-use crate::merge::managed::Managed;
-use crate::merge::path::PathElement;
-use crate::merge::set::Set;
-use crate::merge::update::VersionedSet;
+use aplomb_structured_merge::managed::Managed;
+use aplomb_structured_merge::path::PathElement;
+use aplomb_structured_merge::set::Set;
+use aplomb_structured_merge::update::VersionedSet;
 
 const SCALE: &str = "autoscaling/v1";
 

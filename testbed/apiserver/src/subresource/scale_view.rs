@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::{Resource, View};
+use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_builtin_kinds::{self as kinds, Subkind};
+use aplomb_structured_merge::managed;
 use serde_json::{Value, json};
 
 use super::scale_owners::Versions;
-use crate::field::FieldError;
-use crate::kinds::{self, Subkind};
-use crate::merge::managed;
-use crate::object;
-use crate::resource::{Resource, View};
 use crate::rest;
-use crate::status::{ApiError, GroupResource};
 
 const APPS: Versions = Versions(&[
     "apps/v1",

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
+use aplomb_apimachinery::field::{FieldError, go_quote};
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::{ApiError, GroupResource};
 use serde_json::{Value, json};
 
 use crate::auth::accounts::{self, Bound, ISSUER, Validity};
 use crate::call::{Call, Outcome};
-use crate::field::{FieldError, go_quote};
-use crate::object;
 use crate::rest;
 use crate::server::ApiServer;
-use crate::status::{ApiError, GroupResource};
 
 /// No token is for less than this.
 const MIN_SECONDS: i64 = 600;

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::field::FieldError;
-use crate::object;
-use crate::resource::Resource;
-use crate::status::ApiError;
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::status::ApiError;
 
 /// Takes over the owners and the version that a client states.
 pub(super) fn take_stated(changed: &mut Value, shown: &Value) {

@@ -1,8 +1,8 @@
 //! Servers in trouble: overload, time-outs, caches that are not filled yet.
 
 use anyhow::{Result, ensure};
-use aplomb_apiserver::faults::{Fault, Faults, Rule};
-use aplomb_apiserver::trace::Trace;
+use aplomb_simulation::faults::{Fault, Faults, Rule};
+use aplomb_simulation::trace::Trace;
 use serde_json::{Value, json};
 
 use crate::case::Case;

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use aplomb::EventNote;
 use aplomb_api::coder::{
-    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_marked, reasons,
+    CoderProvisionerStatus, KeyRecord, RotationStatus, conditions, is_owned_key_name, reasons,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 
-use super::draft::{Course, Draft, Next, Stop};
-use super::wanted::{DesiredKey, RotationReason, asked};
-use super::{LIVENESS, tags_hash};
+use super::desired::{DesiredKey, RotationReason, requested_rotation};
+use super::plan_builder::{Course, Draft, Next, Stop};
+use super::{KEY_LIST_MAX_AGE, tags_hash};
 use crate::access::Access;
+use crate::children_state::SecretState;
 use crate::client::{CallErrorClass, Organization, ProvisionerKey};
 use crate::provisioner::world::{BoundKeyScope, Observed, Step};
-use crate::seen::SecretState;
 use crate::server::{MaxAge, Timestamped};
-use crate::times::{after, seconds};
+use crate::times::{add_span, whole_seconds};
 
 /// How far the server's clock, which tells whole seconds, may be off from what it wrote.
-const SLACK: Duration = Duration::from_secs(5);
+const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 /// The key in use, once there is one that fits.
-pub(super) fn course(
+pub(super) fn decide_key(
     world: &Observed,
     draft: &mut Draft,
     access: &Access,
@@ -31,21 +31,21 @@ pub(super) fn course(
 ) -> Course<KeyRecord> {
     let wanted = DesiredKey::new(world, access, organization);
     if let Some(pending) = draft.status.pending.clone() {
-        settle(world, draft, &wanted, &pending)?;
+        complete_pending(world, draft, &wanted, &pending)?;
     }
-    rebind(draft, access);
-    let list = list(world, draft, &wanted)?;
+    rebind_records(draft, access);
+    let list = list_keys(world, draft, &wanted)?;
     let why = match &draft.status.key {
-        None if !world.held => return Err(Stop::Unheld.into()),
-        None => adopt(world, draft, &wanted, list),
-        Some(key) => reason(world, key, &draft.status.rotation, &wanted, list),
+        None if !world.secret_kept => return Err(Stop::SecretNotKept.into()),
+        None => adopt_key(world, draft, &wanted, list),
+        Some(key) => rotation_reason(world, key, &draft.status.rotation, &wanted, list),
     };
     match (why, draft.status.key.clone()) {
-        (None, Some(key)) => Ok(renamed(draft, &wanted, key)),
+        (None, Some(key)) => Ok(update_names(draft, &wanted, key)),
         (Some(RotationReason::ServerChanged), Some(key)) if same_server(&key, list) => {
-            Ok(renamed(draft, &wanted, key))
+            Ok(update_names(draft, &wanted, key))
         }
-        (why, _) => Err(intend(
+        (why, _) => Err(record_intent(
             world,
             draft,
             &wanted,
@@ -55,48 +55,48 @@ pub(super) fn course(
     }
 }
 
-/// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was asked for
-/// by somebody who did not live to see the answer.
-fn settle(
+/// A name is written down. Either its key is in the Secret, or it is to be asked for, or it was
+/// asked for by a process that ended before the response.
+fn complete_pending(
     world: &Observed,
     draft: &mut Draft,
     wanted: &DesiredKey<'_>,
     pending: &KeyRecord,
 ) -> Course<()> {
-    if holds(world, &pending.name) {
-        draft.promote(&pending.name, pending.since.0, world);
+    if secret_holds(world, &pending.name) {
+        draft.promote_key(&pending.name, pending.since.0, world);
         return Ok(());
     }
-    if world.memory.in_hand.as_ref() == Some(&pending.name) {
+    if world.remembered.unsaved_key.as_ref() == Some(&pending.name) {
         return Err(Next::step(Step::Store(pending.clone())));
     }
-    let fits = wanted.fits(pending, &draft.status);
-    if world.memory.unasked.as_ref() == Some(&pending.name) {
+    let fits = wanted.matches_pending(pending, &draft.status);
+    if world.remembered.unrequested_name.as_ref() == Some(&pending.name) {
         return match fits {
-            true => Err(ask(world, draft, pending)),
+            true => Err(request_key(world, draft, pending)),
             false => {
                 draft.status.pending = None;
                 Ok(())
             }
         };
     }
-    let Some(found) = find(world, draft, pending)? else {
+    let Some(found) = find_key(world, draft, pending)? else {
         if fits {
-            return Err(ask(world, draft, pending));
+            return Err(request_key(world, draft, pending));
         }
         // An answer that was lost may be on its way: it is looked for a while longer.
         draft.status.pending = None;
-        draft.retire(pending.clone(), false, world);
+        draft.retire_key(pending.clone(), false, world);
         return Ok(());
     };
     draft.status.pending = None;
-    if ours(world, pending, &found) {
-        // Nobody has its plaintext, nor ever will.
+    if is_own_key(world, pending, &found) {
+        // The plaintext is lost.
         let key = KeyRecord {
-            id: found.told_id(),
+            id: found.known_id(),
             ..pending.clone()
         };
-        draft.retire(key, false, world);
+        draft.retire_key(key, false, world);
     } else {
         draft.note_foreign(&pending.name);
     }
@@ -105,41 +105,44 @@ fn settle(
 
 /// The key that a record names, as the server has it now. A server that cannot be asked any more keeps
 /// its record until it can, or until the deadline.
-fn find(
+fn find_key(
     world: &Observed,
     draft: &mut Draft,
     pending: &KeyRecord,
 ) -> Course<Option<ProvisionerKey>> {
     let place = BoundKeyScope::new(&pending.binding, &pending.organization_id);
-    if !world.bound.contains(&place.place) {
+    if !world.bound_scopes.contains(&place.place) {
         draft.status.pending = None;
-        draft.retire(pending.clone(), false, world);
+        draft.retire_key(pending.clone(), false, world);
         return Err(Next::Persist);
     }
-    match world.seen.keys.get(&place.place) {
-        None => Err(Next::step(Step::Keys(place, MaxAge::Since(world.began)))),
-        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
-        Some(Ok(listed)) => Ok(named(listed, &pending.name).cloned()),
+    match world.progress.keys.get(&place.place) {
+        None => Err(Next::step(Step::Keys(
+            place,
+            MaxAge::Since(world.pass_started),
+        ))),
+        Some(Err(hindrance)) => Err(Stop::Blocked(hindrance.clone()).into()),
+        Some(Ok(listed)) => Ok(find_by_name(listed, &pending.name).cloned()),
     }
 }
 
-/// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this object,
-/// which no person, other object or other cluster takes for a key; and it was made after the name was
-/// written down, with the same tags. That somebody makes a key at the right time proves nothing.
-pub(super) fn ours(world: &Observed, pending: &KeyRecord, found: &ProvisionerKey) -> bool {
+/// Whether a key of the pending name is the one that was asked for. Its name bears the mark of this
+/// object, which no person, other object or other cluster takes for a key; and it was made after
+/// the name was written down, with the same tags. The creation time alone proves nothing.
+pub(super) fn is_own_key(world: &Observed, pending: &KeyRecord, found: &ProvisionerKey) -> bool {
     let tags = found.tags.clone().unwrap_or_default();
-    let made = seconds(found.created_at);
-    is_marked(&pending.name, &world.object.uid().unwrap_or_default())
-        && after(&made, SLACK) >= pending.since.0
+    let made = whole_seconds(found.created_at);
+    is_owned_key_name(&pending.name, &world.object.uid().unwrap_or_default())
+        && add_span(&made, CLOCK_SLACK) >= pending.since.0
         && tags_hash(&tags) == pending.tags_hash
-        && !world.others.contains(&pending.name)
+        && !world.foreign_claims.contains(&pending.name)
 }
 
-fn ask(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next {
-    let first_time = world.memory.unasked.as_ref() == Some(&pending.name);
-    match &world.seen.hindered {
+fn request_key(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next {
+    let first_time = world.remembered.unrequested_name.as_ref() == Some(&pending.name);
+    match &world.progress.create_blocked {
         None => Next::step(Step::Create(pending.clone())),
-        // Somebody who wrote the name down before may have been answered only now: a list will tell.
+        // A request of an earlier process may have been served only now: a list will show.
         Some(hindrance) if hindrance.class() == Some(CallErrorClass::Exists) && !first_time => {
             Next::Persist
         }
@@ -151,28 +154,28 @@ fn ask(world: &Observed, draft: &mut Draft, pending: &KeyRecord) -> Next {
                     draft.note_foreign(&pending.name);
                     Next::Persist
                 }
-                None => foreign(world, draft, &pending.name),
+                None => reject_foreign_key(world, draft, &pending.name),
             }
         }
-        Some(hindrance) => Stop::Hindered(hindrance.clone()).into(),
+        Some(hindrance) => Stop::Blocked(hindrance.clone()).into(),
     }
 }
 
-fn foreign(world: &Observed, draft: &mut Draft, name: &str) -> Next {
+fn reject_foreign_key(world: &Observed, draft: &mut Draft, name: &str) -> Next {
     let said =
         |it: &Condition| it.type_ == conditions::KEY_READY && it.reason == reasons::KEY_FOREIGN;
     if !world.status.conditions.iter().any(said) {
         draft.note_foreign(name);
     }
     let story = format!(
-        "there is a key called {name} that is not this object's, or another object is about to make it: \
-         choose another spec.key.name, or delete that key"
+        "key {name} exists or is about to be made for another object: choose another \
+         spec.key.name, or delete that key"
     );
     Stop::rejected(reasons::KEY_FOREIGN, story).into()
 }
 
 /// A token that was replaced speaks for the same server: what is bound to it is reached with the new one.
-pub(super) fn rebind(draft: &mut Draft, access: &Access) {
+pub(super) fn rebind_records(draft: &mut Draft, access: &Access) {
     let retiring = draft.status.retiring.iter_mut().map(|it| &mut it.key);
     let all = retiring.chain(&mut draft.status.key);
     for key in all.filter(|it| it.binding.server_url == access.url) {
@@ -180,73 +183,74 @@ pub(super) fn rebind(draft: &mut Draft, access: &Access) {
     }
 }
 
-/// The keys of the organisation. Without a list a key in use stays in use.
-fn list<'a>(
+/// The keys of the organization. Without a list a key in use stays in use.
+fn list_keys<'a>(
     world: &'a Observed,
     draft: &mut Draft,
     wanted: &DesiredKey<'_>,
 ) -> Course<Option<&'a Timestamped<Vec<ProvisionerKey>>>> {
     let place = BoundKeyScope::new(&wanted.access.binding, &wanted.organization.id);
-    match world.seen.keys.get(&place.place) {
-        None => Err(Next::step(Step::Keys(place, LIVENESS))),
+    match world.progress.keys.get(&place.place) {
+        None => Err(Next::step(Step::Keys(place, KEY_LIST_MAX_AGE))),
         Some(Ok(listed)) => Ok(Some(listed)),
         Some(Err(hindrance)) if draft.status.key.is_some() => {
-            draft.hinder(hindrance);
+            draft.record_blocked(hindrance);
             Ok(None)
         }
-        Some(Err(hindrance)) => Err(Stop::Hindered(hindrance.clone()).into()),
+        Some(Err(hindrance)) => Err(Stop::Blocked(hindrance.clone()).into()),
     }
 }
 
 /// Why the key in use will not do.
-fn reason(
+fn rotation_reason(
     world: &Observed,
     key: &KeyRecord,
     rotation: &RotationStatus,
     wanted: &DesiredKey<'_>,
     list: Option<&Timestamped<Vec<ProvisionerKey>>>,
 ) -> Option<RotationReason> {
-    if let Some(drift) = wanted.drift(key, rotation, world) {
+    if let Some(drift) = wanted.rotation_reason(key, rotation, world) {
         return Some(drift);
     }
-    let told = list.filter(|it| it.by_server > after(&key.since, SLACK));
-    if told.is_some_and(|list| named(list, &key.name).is_none_or(|it| is_another(key, it))) {
+    let told = list.filter(|it| it.server_time > add_span(&key.since, CLOCK_SLACK));
+    if told.is_some_and(|list| find_by_name(list, &key.name).is_none_or(|it| is_replaced(key, it)))
+    {
         return Some(RotationReason::KeyVanished);
     }
-    (!holds(world, &key.name)).then_some(RotationReason::SecretLost)
+    (!secret_holds(world, &key.name)).then_some(RotationReason::SecretLost)
 }
 
 /// Takes over a key whose plaintext a Secret of the right name already holds.
-fn adopt(
+fn adopt_key(
     world: &Observed,
     draft: &mut Draft,
     wanted: &DesiredKey<'_>,
     list: Option<&Timestamped<Vec<ProvisionerKey>>>,
 ) -> Option<RotationReason> {
-    let SecretState::Ours {
+    let SecretState::Owned {
         key_name: Some(name),
-        whole: true,
+        intact: true,
         ..
     } = &world.secret
     else {
         return Some(RotationReason::First);
     };
-    let Some(found) = list.and_then(|list| named(list, name)) else {
+    let Some(found) = list.and_then(|list| find_by_name(list, name)) else {
         return Some(RotationReason::First);
     };
     // A Secret can name any key: one that another object uses is not adopted.
-    if world.others.contains(name) {
+    if world.foreign_claims.contains(name) {
         draft.note_foreign(name);
         return Some(RotationReason::First);
     }
-    let mut key = record(world, wanted, name);
-    key.id = found.told_id();
-    key.since = seconds(found.created_at);
+    let mut key = new_record(world, wanted, name);
+    key.id = found.known_id();
+    key.since = whole_seconds(found.created_at);
     key.tags_hash = tags_hash(&found.tags.clone().unwrap_or_default());
-    draft.status.rotation.honoured = asked(world);
+    draft.status.rotation.honoured = requested_rotation(world);
     let drift = wanted
-        .drift(&key, &draft.status.rotation, world)
-        .filter(|it| *it != RotationReason::Asked);
+        .rotation_reason(&key, &draft.status.rotation, world)
+        .filter(|it| *it != RotationReason::Requested);
     draft.status.key = Some(key);
     drift
 }
@@ -257,8 +261,8 @@ fn same_server(key: &KeyRecord, list: Option<&Timestamped<Vec<ProvisionerKey>>>)
     list.is_some_and(|list| list.value.iter().any(known))
 }
 
-/// Keeps what the server and the organisation are called now.
-fn renamed(draft: &mut Draft, wanted: &DesiredKey<'_>, mut key: KeyRecord) -> KeyRecord {
+/// Keeps what the server and the organization are called now.
+fn update_names(draft: &mut Draft, wanted: &DesiredKey<'_>, mut key: KeyRecord) -> KeyRecord {
     key.binding = wanted.access.binding.clone();
     key.organization_name = draft.status.organization_name.clone().unwrap_or_default();
     draft.status.key = Some(key.clone());
@@ -266,7 +270,7 @@ fn renamed(draft: &mut Draft, wanted: &DesiredKey<'_>, mut key: KeyRecord) -> Ke
 }
 
 /// Writes down the name of the key that comes next.
-fn intend(
+fn record_intent(
     world: &Observed,
     draft: &mut Draft,
     wanted: &DesiredKey<'_>,
@@ -275,15 +279,15 @@ fn intend(
 ) -> Next {
     let Some(list) = list else {
         // Which names are taken is not known, and the key in use still works.
-        let unknown = draft.hindrances.last().cloned();
-        return unknown.map_or(Next::Persist, |it| Stop::Hindered(it).into());
+        let unknown = draft.blocked.last().cloned();
+        return unknown.map_or(Next::Persist, |it| Stop::Blocked(it).into());
     };
-    if !world.held {
-        return Stop::Unheld.into();
+    if !world.secret_kept {
+        return Stop::SecretNotKept.into();
     }
     let (number, name) = match next_name(world, &draft.status, wanted, list) {
         Ok(next) => next,
-        Err(taken) => return foreign(world, draft, &taken),
+        Err(taken) => return reject_foreign_key(world, draft, &taken),
     };
     if why == RotationReason::KeyVanished {
         replace_vanished(draft, world);
@@ -291,21 +295,21 @@ fn intend(
     draft.notes.push(EventNote::normal(
         "KeyPending",
         "Create",
-        format!("a key {name} is asked for: {}", why.story()),
+        format!("creating key {name}: {}", why.description()),
     ));
-    let mut pending = record(world, wanted, &name);
+    let mut pending = new_record(world, wanted, &name);
     // By the server's clock, which is what its keys are dated by.
-    let since = world.instant.saturating_duration_since(list.at);
-    pending.since = seconds(after(&seconds(list.by_server), since));
+    let since = world.instant.saturating_duration_since(list.requested_at);
+    pending.since = whole_seconds(add_span(&whole_seconds(list.server_time), since));
     draft.status.pending = Some(pending);
     let rotation = &mut draft.status.rotation;
     rotation.sequence = number;
-    rotation.asked = asked(world);
-    rotation.reason = Some(why.word().to_owned());
+    rotation.asked = requested_rotation(world);
+    rotation.reason = Some(why.as_str().to_owned());
     Next::Persist
 }
 
-/// The number and the name of the next key; the error is a first name that somebody else has.
+/// The number and the name of the next key; the error is a first name that is taken.
 fn next_name(
     world: &Observed,
     status: &CoderProvisionerStatus,
@@ -317,17 +321,17 @@ fn next_name(
         status.key.is_none() && status.rotation.last.is_none() && status.retiring.is_empty();
     let taken = |name: &String| {
         let retiring = status.retiring.iter().any(|it| it.key.name == *name);
-        retiring || named(list, name).is_some() || world.others.contains(name)
+        retiring || find_by_name(list, name).is_some() || world.foreign_claims.contains(name)
     };
     // One that the Secret says it holds would be taken for made before it is asked for.
-    let held = |name: &String| matches!(&world.secret, SecretState::Ours { key_name: Some(it), .. } if it == name);
+    let held = |name: &String| matches!(&world.secret, SecretState::Owned { key_name: Some(it), .. } if it == name);
     let retiring = status.retiring.first().map(|it| &it.key);
     let mut number = match status.key.as_ref().or(retiring) {
-        Some(key) if wanted.named(&key.name, sequence) => sequence + 1,
+        Some(key) if wanted.is_own_name(&key.name, sequence) => sequence + 1,
         _ => 0,
     };
     loop {
-        let name = wanted.name(number);
+        let name = wanted.key_name(number);
         if !held(&name) && (first || !taken(&name)) {
             let foreign = first && taken(&name);
             return if foreign {
@@ -340,7 +344,7 @@ fn next_name(
     }
 }
 
-/// Puts the key that somebody else deleted out of use.
+/// Puts the key that was deleted on the server out of use.
 fn replace_vanished(draft: &mut Draft, world: &Observed) {
     let Some(old) = draft.status.key.take() else {
         return;
@@ -348,48 +352,45 @@ fn replace_vanished(draft: &mut Draft, world: &Observed) {
     draft.notes.push(EventNote::warning(
         "KeyVanished",
         "Heal",
-        format!(
-            "the key {} was deleted at the server by somebody else: it is replaced",
-            old.name
-        ),
+        format!("key {} was deleted on the server; replacing it", old.name),
     ));
     // Should the list have been wrong, it still goes in its turn.
-    draft.retire(old, true, world);
+    draft.retire_key(old, true, world);
 }
 
-fn record(world: &Observed, wanted: &DesiredKey<'_>, name: &str) -> KeyRecord {
+fn new_record(world: &Observed, wanted: &DesiredKey<'_>, name: &str) -> KeyRecord {
     KeyRecord {
         name: name.to_owned(),
         id: None,
         organization_id: wanted.organization.id.clone(),
         organization_name: world.object.spec.organization_name.clone(),
         tags_hash: wanted.tags_hash.clone(),
-        since: seconds(world.now),
+        since: whole_seconds(world.now),
         binding: wanted.access.binding.clone(),
     }
 }
 
 /// Whether the Secret holds the key of this name.
-pub(super) fn holds(world: &Observed, name: &str) -> bool {
+pub(super) fn secret_holds(world: &Observed, name: &str) -> bool {
     let made = world
-        .seen
-        .made
+        .progress
+        .created
         .as_ref()
         .is_some_and(|(made, _)| made == name);
-    let stored = matches!(&world.secret, SecretState::Ours { key_name: Some(held), whole: true, .. } if held == name);
+    let stored = matches!(&world.secret, SecretState::Owned { key_name: Some(held), intact: true, .. } if held == name);
     made || stored
 }
 
-pub(super) fn named<'a>(
+pub(super) fn find_by_name<'a>(
     list: &'a Timestamped<Vec<ProvisionerKey>>,
     name: &str,
 ) -> Option<&'a ProvisionerKey> {
     list.value.iter().find(|it| it.name == name)
 }
 
-/// Whether a key that the server has under the name of a record is another one: somebody deleted ours, and
-/// made one of its name.
-pub(super) fn is_another(key: &KeyRecord, found: &ProvisionerKey) -> bool {
-    let (ours, theirs) = (key.id.as_ref(), found.told_id());
+/// Whether a key that the server has under the name of a record is another one: ours was deleted,
+/// and one with its name was created.
+pub(super) fn is_replaced(key: &KeyRecord, found: &ProvisionerKey) -> bool {
+    let (ours, theirs) = (key.id.as_ref(), found.known_id());
     ours.is_some() && theirs.is_some() && ours != theirs.as_ref()
 }

@@ -1,7 +1,7 @@
 //! The decision, one world at a time.
 
+mod blocked;
 mod creation;
-mod departure;
-mod hindrances;
+mod deletion;
+mod fixture;
 mod rotation;
-mod scene;

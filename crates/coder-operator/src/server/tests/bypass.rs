@@ -1,4 +1,5 @@
-//! Calls that ask not to be counted: an owner's, another's, and on a server that takes no notice.
+//! Calls with the bypass header: with an owner's token, with another's, and on a server that
+//! ignores it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use futures::future::join_all;
 use super::*;
 use crate::client::CallErrorClass;
 
-fn wants(request: &Request<Bytes>) -> bool {
+fn has_bypass_header(request: &Request<Bytes>) -> bool {
     request.headers().contains_key("x-coder-bypass-ratelimit")
 }
 
@@ -18,7 +19,7 @@ async fn create(stage: &Stage, names: std::ops::Range<u32>) -> usize {
     let make = async |n: u32| {
         let who = object(&format!("o{n}"));
         loop {
-            let mut asker = stage.asker(&who);
+            let mut asker = stage.caller(&who);
             asker.bypass = true;
             let name = format!("k{n}");
             match server.create_key(&asker, "o-1", &name, &tags).await {
@@ -36,9 +37,9 @@ async fn an_owner_is_never_counted() {
     let stage = Stage::new();
     assert_eq!(create(&stage, 0..1).await, 1);
     assert_eq!(create(&stage, 1..200).await, 199);
-    assert_eq!(stage.count(&Method::POST, "/provisionerkeys"), 200);
+    assert_eq!(stage.count_requests(&Method::POST, "/provisionerkeys"), 200);
     assert_eq!(stage.bypassed(), 200);
-    assert_eq!(stage.server().bypass(), BypassState::Works);
+    assert_eq!(stage.server().bypass_state(), BypassState::Works);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,11 +57,11 @@ async fn another_than_an_owner_costs_one_more_request_an_hour() {
     for status in [428, 412] {
         let stage = Stage::new();
         stage.play(move |request| {
-            wants(request).then(|| Some((status, "Precondition Required\n".to_owned())))
+            has_bypass_header(request).then(|| Some((status, "Precondition Required\n".to_owned())))
         });
         assert_eq!(create(&stage, 0..20).await, 20);
-        assert_eq!(stage.count(&Method::POST, "/provisionerkeys"), 21);
-        assert_eq!(stage.server().bypass(), BypassState::Refused);
+        assert_eq!(stage.count_requests(&Method::POST, "/provisionerkeys"), 21);
+        assert_eq!(stage.server().bypass_state(), BypassState::Refused);
         assert_eq!(create(&stage, 20..40).await, 20);
         assert_eq!(stage.bypassed(), 1);
         sleep(Duration::from_secs(3600)).await;
@@ -72,7 +73,7 @@ async fn another_than_an_owner_costs_one_more_request_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_server_is_not_asked_and_that_is_said() {
+async fn an_old_server_is_not_called_and_that_is_reported() {
     let stage = Stage::new();
     stage.play(|request| {
         let version = request.uri().path().ends_with("buildinfo");
@@ -80,26 +81,26 @@ async fn an_old_server_is_not_asked_and_that_is_said() {
     });
     assert_eq!(create(&stage, 0..10).await, 10);
     assert_eq!(stage.bypassed(), 0);
-    assert_eq!(stage.server().bypass(), BypassState::Ineffective);
+    assert_eq!(stage.server().bypass_state(), BypassState::Ineffective);
     let said = stage.samples("aplomb_coder_bypass_ineffective_total");
     assert!(said[0].ends_with(" 1"), "{said:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_for_the_limit_despite_the_header_is_said_and_closes_the_gate() {
+async fn a_429_despite_the_header_is_reported_and_backs_off() {
     let stage = Stage::new();
-    stage.play(|request| wants(request).then(|| Some((429, String::new()))));
+    stage.play(|request| has_bypass_header(request).then(|| Some((429, String::new()))));
     let (server, red) = (stage.server(), object("red"));
-    let mut asker = stage.asker(&red);
+    let mut asker = stage.caller(&red);
     asker.bypass = true;
     let tags = BTreeMap::new();
     let made = server.create_key(&asker, "o-1", "new", &tags).await;
-    assert_eq!(class(made), Some(CallErrorClass::Limited));
-    assert_eq!(server.bypass(), BypassState::Ineffective);
+    assert_eq!(error_class(made), Some(CallErrorClass::Limited));
+    assert_eq!(server.bypass_state(), BypassState::Ineffective);
     let made = server.create_key(&asker, "o-1", "new", &tags).await;
     assert!(is_later(&made));
     sleep(Duration::from_secs(3)).await;
-    let mut asker = stage.asker(&red);
+    let mut asker = stage.caller(&red);
     asker.bypass = true;
     let made = server.create_key(&asker, "o-1", "new", &tags).await;
     made.expect("counted, and made");
@@ -110,12 +111,12 @@ async fn a_refusal_for_the_limit_despite_the_header_is_said_and_closes_the_gate(
 async fn reads_of_what_cannot_be_bypassed_carry_no_header() {
     let stage = Stage::new();
     let (server, red) = (stage.server(), object("red"));
-    let mut asker = stage.asker(&red);
+    let mut asker = stage.caller(&red);
     asker.bypass = true;
     server.organization(&asker, "default").await.expect("found");
     server.daemons(&asker, "o-1", MINUTE).await.expect("a list");
     server.proxy(&asker, "eu", MINUTE).await.expect("a proxy");
-    // Nobody's calls cannot be an owner's.
+    // A call without a token cannot be an owner's.
     server.entitlements(&asker, MINUTE).await.expect("read");
     assert_eq!(stage.bypassed(), 0);
     server.keys(&asker, "o-1", MINUTE).await.expect("a list");

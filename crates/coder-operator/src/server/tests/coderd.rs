@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_apiserver::coderd::{Coderd, Config, Role, User, Version};
+use aplomb_fake_services::coderd::{Coderd, Config, Role, User, Version};
 use futures::future::join_all;
 
 use super::*;
@@ -10,7 +10,7 @@ use crate::client::{CallErrorClass, Entitlement, ProxyDisplay};
 
 const OWNER: &str = "owner-token-of-the-simulated-server";
 
-/// The simulator, and whoever calls it.
+/// The simulator, and its callers.
 struct Lab {
     coderd: Coderd,
     servers: ServerPool,
@@ -20,7 +20,7 @@ struct Lab {
 impl Lab {
     fn new(bend: impl FnOnce(&mut Config)) -> Self {
         let epoch: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-        let clock = aplomb_apiserver::clock::Clock::new(epoch, 7);
+        let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, OWNER);
         bend(&mut config);
         let coderd = Coderd::new(config);
@@ -29,9 +29,9 @@ impl Lab {
             connect: Arc::new(move |_| Ok(BoxCloneSyncService::new(service.clone()))),
             clock: Clock::new(move || clock.now()),
             telemetry: CoderMetrics::default(),
-            shelf: LimiterRegistry::default(),
+            limiters: LimiterRegistry::default(),
             seed: 7,
-            tell: Arc::new(|_| {}),
+            notify: Arc::new(|_| {}),
         });
         Self {
             coderd,
@@ -43,13 +43,13 @@ impl Lab {
     fn server(&self, token: &str) -> ServerClient {
         let token = ApiToken::new(token).expect("a token");
         let url = "http://coder.example.com";
-        self.servers.at(url, None, &token).expect("a server")
+        self.servers.client(url, None, &token).expect("a server")
     }
 
-    /// An hour to answer in: whoever waits here waits for a turn, and not in a call.
-    fn asker<'a>(&'a self, who: &'a Object, bypass: bool) -> Caller<'a> {
+    /// A deadline of an hour: these calls spend it in the queue, not in flight.
+    fn caller<'a>(&'a self, who: &'a Object, bypass: bool) -> Caller<'a> {
         Caller {
-            who,
+            object: who,
             bypass,
             fence: &self.fence,
             deadline: Instant::now() + Duration::from_secs(3600),
@@ -64,7 +64,7 @@ impl Lab {
             let name = format!("{prefix}-{n}");
             let who = object(&name);
             loop {
-                let asker = self.asker(&who, bypass);
+                let asker = self.caller(&who, bypass);
                 let made = async {
                     let organization = server.organization(&asker, "default").await?;
                     server.keys(&asker, &organization.id, MINUTE).await?;
@@ -82,7 +82,7 @@ impl Lab {
         begin.elapsed()
     }
 
-    fn answered(&self, status: u16) -> usize {
+    fn count_answers(&self, status: u16) -> usize {
         let requests = self.coderd.requests();
         let these = requests.iter();
         these.filter(|it| it.status == Some(status)).count()
@@ -93,7 +93,7 @@ impl Lab {
 async fn keys_and_proxies_come_and_go() {
     let lab = Lab::new(|_| {});
     let (server, who) = (lab.server(OWNER), object("red"));
-    let asker = lab.asker(&who, false);
+    let asker = lab.caller(&who, false);
     let licence = server.entitlements(&asker, MINUTE).await.expect("read");
     assert_eq!(
         licence.value.provisioners.entitlement,
@@ -115,7 +115,7 @@ async fn keys_and_proxies_come_and_go() {
     let ours = ours.and_then(|it| it.daemons.as_ref());
     assert_eq!(ours.map(Vec::len), Some(1));
     let twice = server.create_key(&asker, &found.id, "team", &tags).await;
-    assert_eq!(class(twice), Some(CallErrorClass::Exists));
+    assert_eq!(error_class(twice), Some(CallErrorClass::Exists));
     let gone = server.delete_key(&asker, &found.id, "team").await;
     gone.expect("gone");
     assert_eq!(lab.coderd.keys().len(), 0);
@@ -132,7 +132,7 @@ async fn keys_and_proxies_come_and_go() {
     server.delete_proxy(&asker, &id).await.expect("gone");
     let none = server.proxy(&asker, "eu", MINUTE).await.expect("looked");
     assert_eq!(none.value, None);
-    assert_eq!(lab.answered(429), 0);
+    assert_eq!(lab.count_answers(429), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -140,7 +140,7 @@ async fn many_objects_use_the_limit_up_and_never_exceed_it() {
     let lab = Lab::new(|config| config.limit = 60);
     let took = lab.create(OWNER, "k", 300, false).await;
     assert_eq!(lab.coderd.keys().len(), 300);
-    assert_eq!(lab.answered(429), 0);
+    assert_eq!(lab.count_answers(429), 0);
     // 60 in the first minute, and while they fade from the second one for each second that passes: the
     // 301st call, for the list is one more, can go after 301 seconds.
     let least = Duration::from_secs(301);
@@ -161,12 +161,12 @@ async fn two_tokens_of_one_user_share_what_there_is() {
             lab.create("another-token-of-the-same-user", "b", 25, false),
         );
         assert_eq!(lab.coderd.keys().len(), 50);
-        assert_eq!(lab.answered(429), 0, "{version}");
+        assert_eq!(lab.count_answers(429), 0, "{version}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_owner_may_pass_the_limiter_by_and_nobody_else() {
+async fn only_an_owner_may_bypass_the_limiter() {
     let lab = Lab::new(|config| {
         config.limit = 10;
         let admin = User::new("team", Role::TemplateAdmin, "token-of-a-template-admin");
@@ -174,10 +174,10 @@ async fn an_owner_may_pass_the_limiter_by_and_nobody_else() {
     });
     let took = lab.create(OWNER, "o", 100, true).await;
     assert!(took < Duration::from_secs(30), "{took:?}");
-    assert_eq!(lab.answered(429) + lab.answered(428), 0);
+    assert_eq!(lab.count_answers(429) + lab.count_answers(428), 0);
     lab.create("token-of-a-template-admin", "t", 30, true).await;
     assert_eq!(lab.coderd.keys().len(), 130);
-    assert_eq!((lab.answered(428), lab.answered(429)), (1, 0));
+    assert_eq!((lab.count_answers(428), lab.count_answers(429)), (1, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,15 +187,15 @@ async fn an_old_server_that_ignores_the_header_is_not_overrun() {
         config.version = Version::new(2, 30);
     });
     lab.create(OWNER, "o", 30, true).await;
-    assert_eq!(lab.answered(429), 0);
-    assert_eq!(lab.server(OWNER).bypass(), BypassState::Ineffective);
+    assert_eq!(lab.count_answers(429), 0);
+    assert_eq!(lab.server(OWNER).bypass_state(), BypassState::Ineffective);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_a_licence_says_so_by_class() {
+async fn a_server_without_a_license_is_classified() {
     let lab = Lab::new(|config| config.licensed = false);
     let (server, who) = (lab.server(OWNER), object("red"));
-    let asker = lab.asker(&who, false);
+    let asker = lab.caller(&who, false);
     let licence = server.entitlements(&asker, MINUTE).await.expect("read");
     assert_ne!(
         licence.value.provisioners.entitlement,
@@ -203,20 +203,22 @@ async fn a_server_without_a_licence_says_so_by_class() {
     );
     let found = server.organization(&asker, "default").await.expect("found");
     let keys = server.keys(&asker, &found.id, MINUTE).await;
-    assert_eq!(class(keys), Some(CallErrorClass::Forbidden));
+    assert_eq!(error_class(keys), Some(CallErrorClass::Forbidden));
     let lab = Lab::new(|config| config.agpl = true);
     let licence = lab
         .server(OWNER)
-        .entitlements(&lab.asker(&who, false), MINUTE)
+        .entitlements(&lab.caller(&who, false), MINUTE)
         .await;
-    assert_eq!(class(licence), Some(CallErrorClass::Missing));
+    assert_eq!(error_class(licence), Some(CallErrorClass::Missing));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_nobody_knows_is_refused() {
+async fn a_token_that_is_unknown_is_refused() {
     let lab = Lab::new(|_| {});
     let who = object("red");
     let server = lab.server("a-token-that-nobody-knows");
-    let answer = server.organization(&lab.asker(&who, true), "default").await;
-    assert_eq!(class(answer), Some(CallErrorClass::Token));
+    let answer = server
+        .organization(&lab.caller(&who, true), "default")
+        .await;
+    assert_eq!(error_class(answer), Some(CallErrorClass::Token));
 }

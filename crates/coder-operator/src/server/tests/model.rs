@@ -14,26 +14,26 @@ enum Act {
     Begin,
     /// The server answers what is there now; the answer is still on its way.
     Snapshot,
-    Land,
+    Complete,
     Fail,
-    /// Everybody who waits for the read goes.
+    /// All callers that wait for the read leave.
     Leave,
     Create(u8),
     Delete(u8),
     /// No answer comes; it may have happened.
-    Unheard(u8, bool),
+    NoAnswer(u8, bool),
 }
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         Just(Act::Begin),
         Just(Act::Snapshot),
-        Just(Act::Land),
+        Just(Act::Complete),
         Just(Act::Fail),
         Just(Act::Leave),
         (0u8..4).prop_map(Act::Create),
         (0u8..4).prop_map(Act::Delete),
-        (0u8..4, any::<bool>()).prop_map(|(name, done)| Act::Unheard(name, done)),
+        (0u8..4, any::<bool>()).prop_map(|(name, done)| Act::NoAnswer(name, done)),
     ]
 }
 
@@ -41,65 +41,67 @@ type Names = BTreeSet<u8>;
 
 #[derive(Default)]
 struct Model {
-    look: ReadCache<Names>,
-    there: Names,
-    flying: Option<Joined<Names>>,
+    cache: ReadCache<Names>,
+    actual: Names,
+    in_flight: Option<Joined<Names>>,
     answer: Option<Names>,
 }
 
 impl Model {
-    fn take(&mut self, act: Act) {
+    fn apply(&mut self, act: Act) {
         match act {
             Act::Begin => {
                 let begin = |_| std::future::pending().boxed();
-                self.flying = Some(self.look.join("/", &object("red"), begin));
+                self.in_flight = Some(self.cache.join_read("/", &object("red"), begin));
             }
-            Act::Snapshot if self.flying.is_some() && self.answer.is_none() => {
-                self.answer = Some(self.there.clone());
+            Act::Snapshot if self.in_flight.is_some() && self.answer.is_none() => {
+                self.answer = Some(self.actual.clone());
             }
-            Act::Land => {
-                if let (Some(answer), Some(flying)) = (self.answer.take(), self.flying.take()) {
-                    let landed = self.look.land("/", flying.number, Ok(listed(answer)));
+            Act::Complete => {
+                if let (Some(answer), Some(flying)) = (self.answer.take(), self.in_flight.take()) {
+                    let landed =
+                        self.cache
+                            .complete_read("/", flying.sequence, Ok(timestamped(answer)));
                     landed.expect("it was read");
                 }
             }
             Act::Fail => {
-                if let Some(flying) = self.flying.take() {
+                if let Some(flying) = self.in_flight.take() {
                     let (until, limited) = (Instant::now(), false);
                     let later = Pushback::Later { until, limited };
-                    let landed = self.look.land("/", flying.number, Err(later));
+                    let landed = self.cache.complete_read("/", flying.sequence, Err(later));
                     landed.expect_err("it was not read");
                     self.answer = None;
                 }
             }
-            Act::Leave => (self.flying, self.answer) = (None, None),
+            Act::Leave => (self.in_flight, self.answer) = (None, None),
             Act::Create(name) => {
-                self.there.insert(name);
-                self.look.edit("/", move |names| {
+                self.actual.insert(name);
+                self.cache.edit("/", move |names| {
                     names.insert(name);
                 });
             }
             Act::Delete(name) => {
-                self.there.remove(&name);
-                self.look.edit("/", move |names| {
+                self.actual.remove(&name);
+                self.cache.edit("/", move |names| {
                     names.remove(&name);
                 });
             }
-            Act::Unheard(name, done) => {
+            Act::NoAnswer(name, done) => {
                 if done {
-                    self.there.insert(name);
+                    self.actual.insert(name);
                 }
-                self.look.doubt("/");
+                self.cache.invalidate("/");
             }
             Act::Snapshot => {}
         }
     }
 }
 
-fn listed(value: Names) -> Timestamped<Names> {
+fn timestamped(value: Names) -> Timestamped<Names> {
     Timestamped {
-        at: Instant::now(),
-        by_server: Timestamp::UNIX_EPOCH,
+        requested_at: Instant::now(),
+        server_time: Timestamp::UNIX_EPOCH,
         value,
     }
 }
@@ -109,10 +111,10 @@ proptest! {
     fn what_is_known_is_what_is_there(acts in prop::collection::vec(act(), 0..60)) {
         let mut model = Model::default();
         for act in acts {
-            model.take(act);
+            model.apply(act);
             let ever = MaxAge::Within(Duration::from_secs(3600));
-            if let Some(known) = model.look.known("/", ever, Instant::now()) {
-                prop_assert_eq!(&known.value, &model.there);
+            if let Some(known) = model.cache.cached("/", ever, Instant::now()) {
+                prop_assert_eq!(&known.value, &model.actual);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::client::ProxyDisplay;
 
-fn holds_no_secret(text: &str) {
+fn assert_no_secret(text: &str) {
     for secret in [SECRET, PLAIN] {
         for at in 0..=secret.len() - 16 {
             assert!(!text.contains(&secret[at..at + 16]), "{text}");
@@ -14,7 +14,7 @@ fn holds_no_secret(text: &str) {
 }
 
 /// What comes of a call, as people would read it.
-async fn said<T: std::fmt::Debug>(answer: impl Future<Output = Result<T, Pushback>>) -> String {
+async fn describe<T: std::fmt::Debug>(answer: impl Future<Output = Result<T, Pushback>>) -> String {
     match answer.await {
         Ok(value) => format!("{value:?} {value:#?}"),
         Err(pushback) => format!("{pushback} {pushback:?} {pushback:#?}"),
@@ -22,25 +22,25 @@ async fn said<T: std::fmt::Debug>(answer: impl Future<Output = Result<T, Pushbac
 }
 
 /// Everything that can be asked, each by an object of its own: the gate of one would hide the others.
-async fn all_that_is_said(stage: &Stage, bypass: bool) -> String {
+async fn describe_all(stage: &Stage, bypass: bool) -> String {
     let (server, looks, tags) = (stage.server(), ProxyDisplay::default(), BTreeMap::new());
     let objects: Vec<_> = (0..10).map(|n| object(&format!("o{n}"))).collect();
     let asker = |n: usize| Caller {
         bypass,
-        ..stage.asker(&objects[n])
+        ..stage.caller(&objects[n])
     };
     [
         format!("{server:?} {:?}", stage.servers),
-        said(server.organization(&asker(0), "default")).await,
-        said(server.keys(&asker(1), "o-1", MINUTE)).await,
-        said(server.daemons(&asker(2), "o-1", MINUTE)).await,
-        said(server.entitlements(&asker(3), MINUTE)).await,
-        said(server.proxy(&asker(4), "eu", MINUTE)).await,
-        said(server.create_key(&asker(5), "o-1", "new", &tags)).await,
-        said(server.delete_key(&asker(6), "o-1", "new")).await,
-        said(server.create_proxy(&asker(7), &looks)).await,
-        said(server.patch_proxy(&asker(8), "p-1", &looks, true)).await,
-        said(server.delete_proxy(&asker(9), "p-1")).await,
+        describe(server.organization(&asker(0), "default")).await,
+        describe(server.keys(&asker(1), "o-1", MINUTE)).await,
+        describe(server.daemons(&asker(2), "o-1", MINUTE)).await,
+        describe(server.entitlements(&asker(3), MINUTE)).await,
+        describe(server.proxy(&asker(4), "eu", MINUTE)).await,
+        describe(server.create_key(&asker(5), "o-1", "new", &tags)).await,
+        describe(server.delete_key(&asker(6), "o-1", "new")).await,
+        describe(server.create_proxy(&asker(7), &looks)).await,
+        describe(server.patch_proxy(&asker(8), "p-1", &looks, true)).await,
+        describe(server.delete_proxy(&asker(9), "p-1")).await,
         stage.samples("").join("\n"),
     ]
     .join("\n")
@@ -62,7 +62,7 @@ async fn a_server_that_echoes_every_secret_in_every_answer_is_not_repeated() {
                 };
                 Some(Some((status, body)))
             });
-            holds_no_secret(&all_that_is_said(&stage, form == 1).await);
+            assert_no_secret(&describe_all(&stage, form == 1).await);
         }
     }
 }
@@ -70,9 +70,9 @@ async fn a_server_that_echoes_every_secret_in_every_answer_is_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn success_shows_nothing_either() {
     let stage = Stage::new();
-    let said = all_that_is_said(&stage, false).await;
-    holds_no_secret(&said);
+    let said = describe_all(&stage, false).await;
+    assert_no_secret(&said);
     assert!(said.contains("NewKey"), "{said}");
     stage.play(|_| Some(None));
-    holds_no_secret(&all_that_is_said(&stage, false).await);
+    assert_no_secret(&describe_all(&stage, false).await);
 }

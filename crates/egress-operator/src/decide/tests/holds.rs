@@ -1,4 +1,4 @@
-//! Holds: what a person may write, and that nothing is written meanwhile.
+//! Holds: accepted values, and that nothing is written while one is in effect.
 
 use aplomb_api::egress::HoldSpec;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -6,9 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::model::{Model, SECOND};
 use crate::world::{LabelState, NodeReady};
 
-/// Everything that would cause a write, at once.
-fn troubled() -> Model {
-    let mut model = Model::settled(3);
+/// Every cause of a write, at once.
+fn failing_model() -> Model {
+    let mut model = Model::new_settled(3);
     model.node("a").cordoned = true;
     model.node("b").labels = LabelState::Some;
     model.node("b").ready = NodeReady::False;
@@ -18,87 +18,87 @@ fn troubled() -> Model {
 
 #[test]
 fn the_annotation_freezes_automation() {
-    let mut model = troubled();
+    let mut model = failing_model();
     model.hold = Some("true".to_owned());
-    model.pass(600 * SECOND);
+    model.advance(600 * SECOND);
     model.assert_untouched();
-    assert_eq!(model.says("Held"), "True Held");
-    assert!(model.reads() > 10, "looks go on");
+    assert_eq!(model.condition_reason("Held"), "True Held");
+    assert!(model.reads() > 10, "reads continue");
     model.hold = None;
-    model.pass(200 * SECOND);
+    model.advance(200 * SECOND);
     model.assert_gateway("c", 3);
-    assert_eq!(model.says("Held"), "False NotHeld");
+    assert_eq!(model.condition_reason("Held"), "False NotHeld");
 }
 
 #[test]
 fn the_spec_freezes_automation_until_its_time() {
-    let mut model = troubled();
+    let mut model = failing_model();
     model.spec.hold = Some(HoldSpec {
         until: Some(Time(model.now() + 300 * SECOND)),
         reason: Some("maintenance".to_owned()),
     });
-    model.pass(299 * SECOND);
+    model.advance(299 * SECOND);
     model.assert_untouched();
-    assert!(model.message("Held").contains("maintenance"));
-    model.pass(10 * SECOND);
+    assert!(model.condition_message("Held").contains("maintenance"));
+    model.advance(10 * SECOND);
     model.assert_gateway("c", 3);
 }
 
 #[test]
 fn an_annotation_with_a_time_ends_by_itself() {
-    let mut model = troubled();
+    let mut model = failing_model();
     model.hold = Some((model.now() + 60 * SECOND).to_string());
-    model.pass(59 * SECOND);
+    model.advance(59 * SECOND);
     model.assert_untouched();
-    model.pass(80 * SECOND);
+    model.advance(80 * SECOND);
     model.assert_gateway("c", 3);
 }
 
 #[test]
-fn a_hold_that_cannot_be_read_holds_and_says_how_to_write_it() {
-    let mut model = troubled();
+fn a_hold_that_cannot_be_read_holds_and_reports_the_format() {
+    let mut model = failing_model();
     model.hold = Some("until tomorrow".to_owned());
-    model.pass(100 * SECOND);
+    model.advance(100 * SECOND);
     model.assert_untouched();
-    let message = model.message("Held");
+    let message = model.condition_message("Held");
     assert!(message.contains("egress.aplomb.dev/hold"), "{message}");
     assert!(message.contains("2026-01-31T18:00:00Z"), "{message}");
 }
 
 #[test]
-fn no_hold_is_no_hold() {
+fn without_a_hold_nothing_is_held() {
     for text in ["", "false", "FALSE", " ", "2001-01-01T00:00:00Z"] {
-        let mut model = troubled();
+        let mut model = failing_model();
         model.hold = Some(text.to_owned());
-        model.pass(200 * SECOND);
-        assert_eq!(model.says("Held"), "False NotHeld", "{text:?}");
+        model.advance(200 * SECOND);
+        assert_eq!(model.condition_reason("Held"), "False NotHeld", "{text:?}");
         model.assert_gateway("c", 3);
     }
 }
 
 #[test]
 fn of_two_holds_the_longer_counts() {
-    let mut model = troubled();
+    let mut model = failing_model();
     model.hold = Some((model.now() + 60 * SECOND).to_string());
     model.spec.hold = Some(HoldSpec {
         until: Some(Time(model.now() + 30 * SECOND)),
         reason: None,
     });
-    model.pass(59 * SECOND);
+    model.advance(59 * SECOND);
     model.assert_untouched();
     model.spec.hold = Some(HoldSpec::default());
-    model.pass(600 * SECOND);
+    model.advance(600 * SECOND);
     model.assert_untouched();
 }
 
 #[test]
 fn a_grace_runs_on_while_held() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.hold = Some("true".to_owned());
     model.node("a").ready = NodeReady::False;
-    model.pass(120 * SECOND);
+    model.advance(120 * SECOND);
     model.assert_untouched();
     model.hold = None;
-    model.pass(3 * SECOND);
+    model.advance(3 * SECOND);
     model.assert_gateway("b", 2);
 }

@@ -1,5 +1,5 @@
-//! A world that moves: it carries out what is decided and lets time pass, and watches on the way that
-//! what must never be is never so.
+//! A model of nodes and provider: it runs the steps of a plan, advances time, and checks the
+//! invariants after each step.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::json;
 
 use super::provider::Provider;
-use crate::decide::{REFUSALS, decide};
-use crate::memory::attempt;
+use crate::decide::{MAX_REFUSALS, decide};
+use crate::state::next_attempt;
 use crate::world::{
     ActionState, CandidateNode, ClaimFailed, FloatingIpState, LabelState, LabelTarget,
     MoveInProgress, NodeReady, Observed, ObservedAction, Plan, ProviderTrouble, RemainingCalls,
@@ -26,10 +26,10 @@ pub(super) struct Model {
     pub(super) hold: Option<String>,
     pub(super) nodes: Vec<CandidateNode>,
     pub(super) unwatched: Option<String>,
-    pub(super) told: BTreeSet<String>,
+    pub(super) reported_unusable: BTreeSet<String>,
     pub(super) provider: Provider,
     pub(super) status: StableEgressStatus,
-    pub(super) cloud: FloatingIpState,
+    pub(super) floating_ip: FloatingIpState,
     pub(super) moving: Option<MoveInProgress>,
     pub(super) term: u64,
     pub(super) uptime: Duration,
@@ -42,24 +42,24 @@ pub(super) struct Model {
     /// Every step, and when it was taken.
     pub(super) log: Vec<(Duration, Step)>,
     pub(super) notes: Vec<String>,
-    /// How many status writes changed something.
+    /// How many status writes changed the status.
     pub(super) writes: u32,
 }
 
-/// A healthy candidate with the server id `server`.
+/// A healthy candidate with server ID `server`.
 pub(super) fn node(name: &str, server: i64) -> CandidateNode {
     CandidateNode {
         name: name.to_owned(),
         server: Some(server),
         candidate: true,
         labels: LabelState::None,
-        taken: None,
+        conflicting_label: None,
         cilium: None,
         ready: NodeReady::True,
         cordoned: false,
         terminating: false,
         prepared: true,
-        probe: None,
+        probe_result: None,
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn spec() -> StableEgressSpec {
 
 impl Model {
     /// Nodes `a` (server 1), `b` (2) and so on, the floating IP on none of them.
-    pub(super) fn fresh(nodes: usize) -> Self {
+    pub(super) fn new_unsettled(nodes: usize) -> Self {
         let names = ["a", "b", "c", "d", "e"];
         let nodes = names.iter().zip(1..).take(nodes);
         let nodes = nodes.map(|(name, server)| node(name, server)).collect();
@@ -91,10 +91,10 @@ impl Model {
             hold: None,
             nodes,
             unwatched: None,
-            told: BTreeSet::new(),
+            reported_unusable: BTreeSet::new(),
             provider: Provider::default(),
             status: StableEgressStatus::default(),
-            cloud: FloatingIpState {
+            floating_ip: FloatingIpState {
                 resync: 30 * SECOND,
                 ..FloatingIpState::default()
             },
@@ -110,14 +110,14 @@ impl Model {
         }
     }
 
-    /// The same, with `a` as the gateway, settled and looked at just now.
-    pub(super) fn settled(nodes: usize) -> Self {
-        let mut model = Self::fresh(nodes);
+    /// The same, with `a` as the gateway, settled and just read.
+    pub(super) fn new_settled(nodes: usize) -> Self {
+        let mut model = Self::new_unsettled(nodes);
         model.provider.server = Some(1);
         model.node("a").labels = LabelState::All;
         model.run();
         assert_eq!(model.status.active_node.as_deref(), Some("a"));
-        assert_eq!(model.writes_to_provider(), 0, "nothing was to do");
+        assert_eq!(model.writes_to_provider(), 0, "there was nothing to do");
         model.log.clear();
         model.notes.clear();
         model
@@ -133,7 +133,7 @@ impl Model {
         start + self.uptime - self.set_back
     }
 
-    pub(super) fn world(&self) -> Observed {
+    pub(super) fn observed(&self) -> Observed {
         Observed {
             name: "web".to_owned(),
             spec: self.spec.clone(),
@@ -141,29 +141,29 @@ impl Model {
             status: self.status.clone(),
             now: self.now(),
             uptime: self.uptime,
-            led: self.uptime - self.leads_since,
+            leading_for: self.uptime - self.leads_since,
             nodes: self.nodes.clone(),
             unwatched: self.unwatched.clone(),
-            told: self.told.clone(),
-            cloud: self.cloud.clone(),
+            reported_unusable: self.reported_unusable.clone(),
+            floating_ip: self.floating_ip.clone(),
             moving: self.moving.clone(),
             term: self.term,
         }
     }
 
-    /// One pass: steps until there is none, then the status.
+    /// One reconcile: steps until there are none, then the status.
     pub(super) fn run(&mut self) -> Plan {
         for _ in 0..100 {
-            self.provider.settle(self.uptime);
-            let plan = decide(&self.world());
+            self.provider.advance(self.uptime);
+            let plan = decide(&self.observed());
             let conditions = std::mem::take(&mut self.status.conditions);
             self.status = plan.status.clone();
             self.status.conditions = conditions;
             if self.status.moving.is_none() {
                 self.moving = None;
             }
-            let unusable = self.nodes.iter().filter(|node| node.unusable());
-            self.told = unusable.map(|node| node.name.clone()).collect();
+            let unusable = self.nodes.iter().filter(|node| node.is_unusable());
+            self.reported_unusable = unusable.map(|node| node.name.clone()).collect();
             for note in &plan.notes {
                 let note = format!("{}: {}", note.reason, note.message);
                 if !self.notes.contains(&note) {
@@ -171,30 +171,30 @@ impl Model {
                 }
             }
             let Some(step) = plan.step.clone() else {
-                self.write(&plan);
+                self.apply_plan(&plan);
                 return plan;
             };
             self.log.push((self.uptime, step.clone()));
-            self.take(step);
+            self.execute(step);
             self.uptime += self.latency;
         }
-        panic!("no end of steps: {:?}", &self.log[self.log.len() - 6..]);
+        panic!("steps do not end: {:?}", &self.log[self.log.len() - 6..]);
     }
 
-    /// Lets `time` pass, with a pass whenever one was asked for.
-    pub(super) fn pass(&mut self, time: Duration) -> Plan {
+    /// Advances time by `time`, with a reconcile whenever one is due.
+    pub(super) fn advance(&mut self, time: Duration) -> Plan {
         let end = self.uptime + time;
         loop {
             let plan = self.run();
-            if self.uptime + plan.again > end {
+            if self.uptime + plan.requeue_after > end {
                 self.uptime = self.uptime.max(end);
                 return plan;
             }
-            self.uptime += plan.again;
+            self.uptime += plan.requeue_after;
         }
     }
 
-    fn write(&mut self, plan: &Plan) {
+    fn apply_plan(&mut self, plan: &Plan) {
         let before = self.status.conditions.clone();
         let now = self.now();
         let after = plan.conditions.iter().map(|condition| {
@@ -213,42 +213,46 @@ impl Model {
         self.writes += u32::from(self.status.conditions != before);
     }
 
-    fn take(&mut self, step: Step) {
+    fn execute(&mut self, step: Step) {
         match step {
             Step::Read { .. } => self.read(),
-            Step::Claim => {
+            Step::WriteTerm => {
                 let claimed = self.provider.claim(self.term);
-                let times = self.cloud.claim.take().map_or(0, |failed| failed.times);
-                let seen = self.cloud.seen.as_mut().expect("it was looked at");
+                let times = self
+                    .floating_ip
+                    .term_failure
+                    .take()
+                    .map_or(0, |failed| failed.failures);
+                let seen = self.floating_ip.observed.as_mut().expect("it was read");
                 match claimed {
                     Ok(()) => seen.term = self.term,
                     Err(trouble) => {
-                        self.cloud.claim = Some(ClaimFailed {
+                        self.floating_ip.term_failure = Some(ClaimFailed {
                             trouble,
                             at: self.uptime,
-                            times: times + 1,
-                            over: seen.term,
+                            failures: times + 1,
+                            replaced_term: seen.term,
                         });
                     }
                 }
             }
             Step::Assign { node, server, .. } => self.assign(&node, server),
             Step::Poll { action } => self.poll(action),
-            Step::Strip { node, on } => self.put(&node, on, LabelState::None),
-            Step::Label { node, on } => self.put(&node, on, LabelState::All),
+            Step::Strip { node, on } => self.set_labels(&node, on, LabelState::None),
+            Step::Label { node, on } => self.set_labels(&node, on, LabelState::All),
         }
     }
 
     fn read(&mut self) {
         let read = self.provider.read(self.uptime);
-        let failed = self.cloud.troubles;
-        self.answered(read.as_ref().err().cloned());
+        let failed = self.floating_ip.troubles;
+        self.record_result(read.as_ref().err().cloned());
         if let Ok(seen) = read {
-            self.cloud.seen = Some(seen);
+            self.floating_ip.observed = Some(seen);
             if let Some(moving) = &mut self.moving {
-                moving.looked = true;
+                moving.read_since = true;
                 if moving.action.is_none() {
-                    self.cloud.troubles = failed;
+                    self.floating_ip.troubles = failed;
                 }
             }
         }
@@ -257,66 +261,70 @@ impl Model {
     fn assign(&mut self, node: &str, server: i64) {
         let before = self.moving.take();
         let mut moving = MoveInProgress {
-            looked: true,
-            ..attempt(before.as_ref(), node, server)
+            read_since: true,
+            ..next_attempt(before.as_ref(), node, server)
         };
         let answer = self.provider.assign(server, self.uptime);
         match &answer {
             Ok(id) => {
-                moving.looked = false;
+                moving.read_since = false;
                 moving.locks = 0;
                 moving.action = Some(ObservedAction {
                     id: *id,
                     state: self.provider.action(*id).unwrap_or(ActionState::Running),
-                    accepted: self.uptime,
-                    polled: self.uptime,
+                    accepted_at: self.uptime,
+                    polled_at: self.uptime,
                     polls: 0,
                 });
             }
             Err(ProviderTrouble::Throttled) => {}
             Err(ProviderTrouble::Locked) => {
                 moving.locks += 1;
-                moving.looked = moving.locks != REFUSALS;
+                moving.read_since = moving.locks != MAX_REFUSALS;
             }
             Err(trouble) => {
-                moving.looked = false;
+                moving.read_since = false;
                 moving.action = None;
                 moving.refusals += u32::from(!matches!(trouble, ProviderTrouble::Unreachable(_)));
             }
         }
         self.moving = Some(moving);
-        self.answered(answer.err());
+        self.record_result(answer.err());
     }
 
     fn poll(&mut self, id: i64) {
         let answer = self.provider.action(id);
         let action = self.moving.as_mut().and_then(|m| m.action.as_mut());
-        let action = action.expect("only an action that is known is polled");
+        let action = action.expect("only a known action is polled");
         action.polls += 1;
-        action.polled = self.uptime;
+        action.polled_at = self.uptime;
         if let Ok(state) = &answer {
             action.state = state.clone();
         }
         if let (Ok(state), Some(moving)) = (&answer, &mut self.moving) {
-            moving.looked = moving.looked && *state == ActionState::Running;
+            moving.read_since = moving.read_since && *state == ActionState::Running;
             moving.refusals += u32::from(matches!(state, ActionState::Error(_)));
         }
-        self.answered(answer.err());
+        self.record_result(answer.err());
     }
 
-    fn answered(&mut self, trouble: Option<ProviderTrouble>) {
+    fn record_result(&mut self, trouble: Option<ProviderTrouble>) {
         let failed = trouble.is_some();
-        self.cloud.trouble = trouble;
-        self.cloud.trouble_since = self.cloud.trouble_since.or(Some(self.uptime));
-        self.cloud.trouble_at = failed.then_some(self.uptime);
-        self.cloud.troubles = if failed { self.cloud.troubles + 1 } else { 0 };
+        self.floating_ip.trouble = trouble;
+        self.floating_ip.trouble_since = self.floating_ip.trouble_since.or(Some(self.uptime));
+        self.floating_ip.trouble_at = failed.then_some(self.uptime);
+        self.floating_ip.troubles = if failed {
+            self.floating_ip.troubles + 1
+        } else {
+            0
+        };
         if !failed {
-            self.cloud.trouble_since = None;
+            self.floating_ip.trouble_since = None;
         }
     }
 
-    fn put(&mut self, name: &str, on: LabelTarget, labels: LabelState) {
-        let others = self.labelled().iter().filter(|n| **n != name).count();
+    fn set_labels(&mut self, name: &str, on: LabelTarget, labels: LabelState) {
+        let others = self.labeled_nodes().iter().filter(|n| **n != name).count();
         let holder = self.provider.server;
         let holds = holder.is_some() && self.node(name).server == holder;
         match labels {
@@ -324,7 +332,7 @@ impl Model {
                 assert!(!holds || others > 0, "{name} holds the floating IP");
             }
             LabelState::None => {}
-            _ => assert_eq!(others, 0, "two labelled"),
+            _ => assert_eq!(others, 0, "two nodes are labeled"),
         }
         let node = self.node(name);
         match on {
@@ -333,17 +341,17 @@ impl Model {
         }
     }
 
-    /// This process dies and another takes over: all but the object and the nodes is forgotten.
+    /// This process dies and another takes over: only the object and the nodes remain.
     pub(super) fn restart(&mut self) {
-        self.cloud = FloatingIpState {
-            resync: self.cloud.resync,
+        self.floating_ip = FloatingIpState {
+            resync: self.floating_ip.resync,
             budget: None::<RemainingCalls>,
             ..FloatingIpState::default()
         };
         self.moving = None;
         self.leads_since = self.uptime;
         self.term += u64::from(self.term > 0);
-        // What is not written is lost: the status went through its text.
+        // The status is serialized, so that state that is not in it is lost.
         let text = serde_json::to_string(&self.status).expect("serialised");
         self.status = serde_json::from_str(&text).expect("read back");
     }

@@ -1,5 +1,5 @@
-//! Moves in full: their order and stages, and what is done when the provider does not answer, does not
-//! finish, or says no.
+//! Complete moves: their order and stages, and what happens when the provider does not respond,
+//! does not finish, or refuses.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ fn unreachable() -> ProviderTrouble {
 }
 
 #[test]
-fn a_move_costs_one_assign_one_look_and_polls() {
-    let mut model = Model::settled(2);
+fn a_move_costs_one_assign_one_read_and_polls() {
+    let mut model = Model::new_settled(2);
     model.node("a").cordoned = true;
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!((model.assigns(), model.reads()), (1, 1));
     let polls = model.count(|step| matches!(step, Step::Poll { .. }));
@@ -26,8 +26,8 @@ fn a_move_costs_one_assign_one_look_and_polls() {
 }
 
 #[test]
-fn the_first_assign_needs_no_look_when_one_was_just_made() {
-    let mut model = Model::settled(2);
+fn the_first_assign_needs_no_read_when_one_was_just_made() {
+    let mut model = Model::new_settled(2);
     model.uptime += 20 * SECOND;
     model.node("a").cordoned = true;
     model.run();
@@ -36,10 +36,10 @@ fn the_first_assign_needs_no_look_when_one_was_just_made() {
 
 #[test]
 fn every_stage_of_a_move_is_timed() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.node("a").prepared = false;
-    model.provider.takes = Some(3 * SECOND);
-    model.pass(310 * SECOND);
+    model.provider.assign_time = Some(3 * SECOND);
+    model.advance(310 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.clone().expect("a move");
     assert_eq!((last.from.as_deref(), last.to.as_str()), (Some("a"), "b"));
@@ -54,58 +54,58 @@ fn every_stage_of_a_move_is_timed() {
     else {
         panic!("a stage is missing: {last:?}");
     };
-    assert_eq!(decide, DurationString::seconds(300));
+    assert_eq!(decide, DurationString::from_secs(300));
     assert_eq!(total.0, decide.0 + accept.0 + assign.0 + label.0);
     assert!(assign.0 >= 3 * SECOND && assign.0 < 4 * SECOND, "{assign}");
     assert_eq!(
         unlabelled.0, model.latency,
-        "strip and label are neighbours"
+        "strip and label are consecutive"
     );
     assert!(!last.overdue);
 }
 
 #[test]
-fn a_move_that_is_late_is_told_once() {
-    let mut model = Model::settled(2);
+fn a_move_that_is_late_is_reported_once() {
+    let mut model = Model::new_settled(2);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
-    model.pass(300 * SECOND);
+    model.provider.mood = Mood::WritesFail(ProviderTrouble::Throttled);
+    model.advance(300 * SECOND);
     let late = |note: &&String| note.starts_with("MoveDeadlineExceeded");
     assert_eq!(model.notes.iter().filter(late).count(), 1);
     assert!(model.status.moving.as_ref().is_some_and(|m| m.overdue));
-    model.provider.mood = Mood::Well;
-    model.pass(5 * SECOND);
+    model.provider.mood = Mood::Healthy;
+    model.advance(5 * SECOND);
     assert!(model.status.last_move.as_ref().is_some_and(|m| m.overdue));
     assert_eq!(model.notes.iter().filter(late).count(), 1);
 }
 
 #[test]
 fn a_lost_reply_is_looked_into_before_anything_is_repeated() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.provider.mood = Mood::LosesReplies;
-    model.provider.takes = Some(Duration::ZERO);
+    model.provider.assign_time = Some(Duration::ZERO);
     model.node("a").cordoned = true;
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);
 }
 
 #[test]
 fn a_lost_reply_of_a_slow_action_ends_well() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.provider.mood = Mood::LosesReplies;
-    model.provider.takes = Some(5 * SECOND);
+    model.provider.assign_time = Some(5 * SECOND);
     model.node("a").cordoned = true;
-    model.pass(20 * SECOND);
+    model.advance(20 * SECOND);
     model.assert_gateway("b", 2);
 }
 
 #[test]
 fn a_refusal_is_looked_into_before_anything_is_repeated() {
-    let mut model = Model::settled(2);
-    model.provider.refuses = vec![2];
+    let mut model = Model::new_settled(2);
+    model.provider.refusing_servers = vec![2];
     model.node("a").cordoned = true;
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     let steps = model.log.iter().map(|(_, step)| step);
     let assigns: Vec<bool> = steps.map(|s| matches!(s, Step::Assign { .. })).collect();
     let twice = assigns.windows(2).any(|pair| pair == [true, true]);
@@ -114,27 +114,27 @@ fn a_refusal_is_looked_into_before_anything_is_repeated() {
 
 #[test]
 fn a_stuck_action_is_looked_into_and_then_repeated() {
-    let mut model = Model::settled(2);
-    model.provider.takes = None;
+    let mut model = Model::new_settled(2);
+    model.provider.assign_time = None;
     model.node("a").cordoned = true;
-    model.pass(59 * SECOND);
+    model.advance(59 * SECOND);
     assert_eq!((model.assigns(), model.reads()), (1, 0));
-    model.pass(20 * SECOND);
+    model.advance(20 * SECOND);
     assert!(model.reads() > 0);
     assert!(model.assigns() > 1);
-    assert_eq!(model.labelled(), ["a"]);
+    assert_eq!(model.labeled_nodes(), ["a"]);
     model.provider.abort();
-    model.provider.takes = Some(SECOND);
-    model.pass(20 * SECOND);
+    model.provider.assign_time = Some(SECOND);
+    model.advance(20 * SECOND);
     model.assert_gateway("b", 2);
 }
 
 #[test]
 fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.node("a").cordoned = true;
     model.run();
-    assert!(model.provider.busy());
+    assert!(model.provider.is_busy());
     model.node("a").cordoned = false;
     model.run();
     let to = model
@@ -142,19 +142,19 @@ fn a_gateway_that_recovers_does_not_call_back_an_accepted_assign() {
         .moving
         .as_ref()
         .map(|moving| moving.to.as_str());
-    assert_eq!(to, Some("b"), "it is where the floating IP is going");
-    model.pass(5 * SECOND);
+    assert_eq!(to, Some("b"), "the floating IP is moving there");
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);
 }
 
 #[test]
 fn a_new_leader_ends_the_move_of_the_old_one() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.node("a").cordoned = true;
     model.run();
     model.restart();
-    model.pass(10 * SECOND);
+    model.advance(10 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, MoveCause::NodeCordoned);
@@ -162,24 +162,24 @@ fn a_new_leader_ends_the_move_of_the_old_one() {
 
 #[test]
 fn a_new_leader_between_strip_and_label_labels_the_holder() {
-    let mut model = Model::settled(3);
+    let mut model = Model::new_settled(3);
     model.provider.server = Some(3);
     model.node("a").labels = LabelState::None;
     model.restart();
-    model.pass(SECOND);
+    model.advance(SECOND);
     model.assert_gateway("c", 3);
     assert_eq!(model.assigns(), 0);
 }
 
 #[test]
 fn a_candidate_that_dies_on_the_way_is_replaced_by_the_next() {
-    let mut model = Model::settled(3);
+    let mut model = Model::new_settled(3);
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(unreachable());
-    model.pass(20 * SECOND);
+    model.provider.mood = Mood::WritesFail(unreachable());
+    model.advance(20 * SECOND);
     model.node("b").terminating = true;
-    model.provider.mood = Mood::Well;
-    model.pass(10 * SECOND);
+    model.provider.mood = Mood::Healthy;
+    model.advance(10 * SECOND);
     model.assert_gateway("c", 3);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(
@@ -191,24 +191,24 @@ fn a_candidate_that_dies_on_the_way_is_replaced_by_the_next() {
 
 #[test]
 fn a_lower_name_that_comes_back_does_not_divert_a_move() {
-    let mut model = Model::settled(3);
+    let mut model = Model::new_settled(3);
     model.node("b").prepared = false;
     model.node("a").cordoned = true;
-    model.provider.mood = Mood::WritesTroubled(ProviderTrouble::Throttled);
-    model.pass(5 * SECOND);
+    model.provider.mood = Mood::WritesFail(ProviderTrouble::Throttled);
+    model.advance(5 * SECOND);
     model.node("b").prepared = true;
-    model.provider.mood = Mood::Well;
-    model.pass(10 * SECOND);
+    model.provider.mood = Mood::Healthy;
+    model.advance(10 * SECOND);
     model.assert_gateway("c", 3);
 }
 
 #[test]
 fn the_next_candidate_is_not_tried_because_the_provider_is_unwell() {
-    let mut model = Model::settled(3);
+    let mut model = Model::new_settled(3);
     model.node("a").cordoned = true;
     for trouble in [ProviderTrouble::Throttled, unreachable()] {
-        model.provider.mood = Mood::WritesTroubled(trouble);
-        model.pass(60 * SECOND);
+        model.provider.mood = Mood::WritesFail(trouble);
+        model.advance(60 * SECOND);
     }
     let other = |step: &Step| matches!(step, Step::Assign { node, .. } if node != "b");
     assert_eq!(model.count(other), 0);
@@ -216,10 +216,10 @@ fn the_next_candidate_is_not_tried_because_the_provider_is_unwell() {
 
 #[test]
 fn a_deleted_gateway_is_replaced_at_once() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.nodes.retain(|node| node.name != "a");
     model.provider.server = None;
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, MoveCause::NodeDeleted);
@@ -227,9 +227,9 @@ fn a_deleted_gateway_is_replaced_at_once() {
 
 #[test]
 fn a_gateway_that_loses_its_candidate_label_is_replaced_at_once() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     model.node("a").candidate = false;
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, MoveCause::CandidateLost);
@@ -237,11 +237,11 @@ fn a_gateway_that_loses_its_candidate_label_is_replaced_at_once() {
 
 #[test]
 fn a_move_by_hand_to_another_candidate_is_adopted() {
-    let mut model = Model::settled(3);
+    let mut model = Model::new_settled(3);
     model.provider.server = Some(3);
-    model.pass(40 * SECOND);
+    model.advance(40 * SECOND);
     model.assert_gateway("c", 3);
-    assert_eq!(model.story(), ["strip a", "label c"]);
+    assert_eq!(model.step_log(), ["strip a", "label c"]);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, MoveCause::Adopted);
     assert!(model.status.recent_moves.is_empty(), "it was not ours");
@@ -249,24 +249,24 @@ fn a_move_by_hand_to_another_candidate_is_adopted() {
 
 #[test]
 fn what_is_on_a_foreign_server_at_first_sight_is_just_assigned() {
-    let mut model = Model::fresh(2);
+    let mut model = Model::new_unsettled(2);
     model.provider.server = Some(77);
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("a", 1);
 }
 
 #[test]
 fn another_floating_ip_is_fetched_wherever_it_is() {
-    let mut model = Model::settled(2);
+    let mut model = Model::new_settled(2);
     (model.provider.id, model.provider.server) = (4712, Some(77));
-    model.pass(40 * SECOND);
+    model.advance(40 * SECOND);
     model.assert_gateway("a", 1);
     assert_eq!(model.status.floating_ip_id, Some(4712));
 }
 
 #[test]
-fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
-    let mut model = Model::settled(2);
+fn a_gateway_with_only_its_cilium_node_left_was_deleted() {
+    let mut model = Model::new_settled(2);
     *model.node("a") = CandidateNode {
         server: None,
         candidate: false,
@@ -276,7 +276,7 @@ fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
         prepared: false,
         ..node("a", 1)
     };
-    model.pass(5 * SECOND);
+    model.advance(5 * SECOND);
     model.assert_gateway("b", 2);
     let last = model.status.last_move.as_ref().expect("a move");
     assert_eq!(last.cause, MoveCause::NodeDeleted);
@@ -284,39 +284,39 @@ fn a_gateway_of_which_only_the_cilium_node_is_left_was_deleted() {
 
 #[test]
 fn an_action_without_effect_is_repeated_at_a_pace() {
-    let mut model = Model::settled(2);
-    model.provider.takes = Some(Duration::ZERO);
-    model.provider.hollow = vec![2];
+    let mut model = Model::new_settled(2);
+    model.provider.assign_time = Some(Duration::ZERO);
+    model.provider.ignoring_servers = vec![2];
     model.node("a").terminating = true;
-    model.pass(SECOND / 2);
+    model.advance(SECOND / 2);
     assert_eq!((model.assigns(), model.reads()), (1, 1));
-    model.pass(300 * SECOND);
+    model.advance(300 * SECOND);
     assert!((6..=18).contains(&model.assigns()), "{}", model.assigns());
     assert_eq!(model.label_changes(), 0);
-    model.provider.hollow.clear();
-    model.pass(40 * SECOND);
+    model.provider.ignoring_servers.clear();
+    model.advance(40 * SECOND);
     model.assert_gateway("b", 2);
 }
 
 #[test]
 fn a_read_that_lags_behind_the_action_costs_no_second_assign() {
-    let mut model = Model::settled(2);
-    model.provider.takes = Some(Duration::ZERO);
-    model.provider.hollow = vec![2];
+    let mut model = Model::new_settled(2);
+    model.provider.assign_time = Some(Duration::ZERO);
+    model.provider.ignoring_servers = vec![2];
     model.node("a").terminating = true;
-    model.pass(SECOND / 2);
+    model.advance(SECOND / 2);
     model.provider.server = Some(2);
-    model.pass(2 * SECOND);
+    model.advance(2 * SECOND);
     model.assert_gateway("b", 2);
     assert_eq!(model.assigns(), 1);
 }
 
 #[test]
 fn a_server_that_only_seems_to_take_it_is_passed_over() {
-    let mut model = Model::settled(3);
-    model.provider.hollow = vec![2];
+    let mut model = Model::new_settled(3);
+    model.provider.ignoring_servers = vec![2];
     model.node("a").terminating = true;
-    model.pass(30 * SECOND);
+    model.advance(30 * SECOND);
     model.assert_gateway("c", 3);
     assert_eq!(model.assigns(), 5);
 }
@@ -324,16 +324,16 @@ fn a_server_that_only_seems_to_take_it_is_passed_over() {
 #[test]
 fn what_is_refused_for_good_costs_little() {
     for nodes in [2, 3] {
-        let mut model = Model::settled(nodes);
-        model.provider.refuses = vec![2, 3];
+        let mut model = Model::new_settled(nodes);
+        model.provider.refusing_servers = vec![2, 3];
         model.node("a").terminating = true;
-        model.pass(120 * SECOND);
+        model.advance(120 * SECOND);
         model.log.clear();
-        model.pass(3_600 * SECOND);
+        model.advance(3_600 * SECOND);
         let calls = model.assigns() + model.reads();
         assert!(calls <= 3 * 240, "{calls} with {nodes} nodes");
-        model.provider.refuses.clear();
-        model.pass(40 * SECOND);
+        model.provider.refusing_servers.clear();
+        model.advance(40 * SECOND);
         model.assert_gateway("b", 2);
     }
 }

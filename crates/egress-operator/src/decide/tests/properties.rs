@@ -1,6 +1,6 @@
-//! From any world: it converges when the provider is well, nothing is written while it must not be, and
-//! the same world has the same plan. The model itself watches that no two nodes are labelled and that
-//! the holder never loses its label.
+//! Properties for arbitrary input: it converges when the provider works, nothing is written while
+//! that is forbidden, and equal input gives equal plans. The model itself checks that two nodes are
+//! never labeled and that the holder never loses its label.
 
 use aplomb_api::DurationString;
 use aplomb_api::egress::{HealthSignal, PinSpec};
@@ -41,7 +41,7 @@ fn any_node(name: &'static str, server: i64) -> impl Strategy<Value = CandidateN
             cordoned: flags[2],
             terminating: flags[3],
             server: (!flags[4]).then_some(server),
-            probe: probe.map(|(failures, disputed)| NodeProbeResult { failures, disputed }),
+            probe_result: probe.map(|(failures, disputed)| NodeProbeResult { failures, disputed }),
             ..node(name, server)
         })
 }
@@ -55,14 +55,14 @@ fn any_mood() -> impl Strategy<Value = Mood> {
         Just(ProviderTrouble::Unauthorized),
     ];
     prop_oneof![
-        2 => Just(Mood::Well),
+        2 => Just(Mood::Healthy),
         1 => Just(Mood::LosesReplies),
-        2 => trouble.clone().prop_map(Mood::Troubled),
-        2 => trouble.prop_map(Mood::WritesTroubled),
+        2 => trouble.clone().prop_map(Mood::Failing),
+        2 => trouble.prop_map(Mood::WritesFail),
     ]
 }
 
-/// What happens to a world before it is left alone.
+/// An event before things are left alone.
 #[derive(Clone, Debug)]
 enum Turn {
     Nodes(Vec<CandidateNode>),
@@ -102,7 +102,7 @@ fn any_model() -> impl Strategy<Value = Model> {
     );
     (any_nodes(), spec, 0u64..2, 0u64..50).prop_map(|(nodes, spec, term, latency)| {
         let (probes, quick, pin, survive) = spec;
-        let mut model = Model::fresh(0);
+        let mut model = Model::new_unsettled(0);
         model.nodes = nodes;
         model.term = term;
         model.latency = std::time::Duration::from_millis(latency);
@@ -118,10 +118,10 @@ fn any_model() -> impl Strategy<Value = Model> {
     })
 }
 
-fn turn(model: &mut Model, turn: Turn) {
+fn apply_turn(model: &mut Model, turn: Turn) {
     match turn {
         Turn::Nodes(nodes) => {
-            // A new set of nodes keeps the labels that are there: only we and time change those.
+            // A new set of nodes keeps the present labels: only steps and time change those.
             let before = std::mem::replace(&mut model.nodes, nodes);
             for node in &mut model.nodes {
                 let was = before.iter().find(|was| was.name == node.name);
@@ -133,13 +133,13 @@ fn turn(model: &mut Model, turn: Turn) {
         Turn::Restart => model.restart(),
         Turn::Fails(count) => model.provider.failing = count,
         Turn::Pass(seconds) => {
-            model.pass(u32::try_from(seconds).expect("few") * SECOND);
+            model.advance(u32::try_from(seconds).expect("few") * SECOND);
         }
     }
 }
 
-fn quiet(model: &Model) -> Vec<Step> {
-    let plan = decide(&model.world());
+fn steps_at_rest(model: &Model) -> Vec<Step> {
+    let plan = decide(&model.observed());
     plan.step.into_iter().collect()
 }
 
@@ -152,20 +152,20 @@ proptest! {
         turns in proptest::collection::vec(any_turn(), 0..12),
     ) {
         for one in turns {
-            turn(&mut model, one);
+            apply_turn(&mut model, one);
         }
-        model.provider.mood = Mood::Well;
+        model.provider.mood = Mood::Healthy;
         model.provider.failing = 0;
-        model.pass(2 * 3_600 * SECOND);
+        model.advance(2 * 3_600 * SECOND);
         let settled = model.clone();
         model.log.clear();
-        model.pass(1_800 * SECOND);
-        prop_assert_eq!(model.story(), Vec::<String>::new());
+        model.advance(1_800 * SECOND);
+        prop_assert_eq!(model.step_log(), Vec::<String>::new());
         prop_assert_eq!(&model.status, &settled.status);
-        // With nobody to elect, labels are left as they are.
-        if model.available() == "True Serving" && model.status.candidates.ready > 0 {
+        // With no electable node, labels are left as they are.
+        if model.available_reason() == "True Serving" && model.status.candidates.ready > 0 {
             let active = model.status.active_node.clone().expect("a gateway");
-            prop_assert_eq!(model.labelled(), [active.as_str()]);
+            prop_assert_eq!(model.labeled_nodes(), [active.as_str()]);
             prop_assert_eq!(model.node(&active).server, model.provider.server);
         }
     }
@@ -177,10 +177,10 @@ proptest! {
     ) {
         model.hold = Some("true".to_owned());
         for one in turns {
-            turn(&mut model, one);
+            apply_turn(&mut model, one);
         }
-        model.pass(600 * SECOND);
-        prop_assert_eq!(model.story(), Vec::<String>::new());
+        model.advance(600 * SECOND);
+        prop_assert_eq!(model.step_log(), Vec::<String>::new());
     }
 
     #[test]
@@ -188,10 +188,10 @@ proptest! {
         model.provider.mood = mood;
         model.run();
         model.log.clear();
-        if ["False GatewayUnhealthy", "False GatewayUnprepared"].contains(&model.available().as_str()) {
-            model.pass(80 * SECOND);
+        if ["False GatewayUnhealthy", "False GatewayUnprepared"].contains(&model.available_reason().as_str()) {
+            model.advance(80 * SECOND);
             if model.status.suspects.iter().all(|s| s.since.0 > model.now() - 85 * SECOND) {
-                prop_assert_eq!(model.story(), Vec::<String>::new());
+                prop_assert_eq!(model.step_log(), Vec::<String>::new());
             }
         }
     }
@@ -202,10 +202,10 @@ proptest! {
         turns in proptest::collection::vec(any_turn(), 0..6),
     ) {
         for one in turns {
-            turn(&mut model, one);
+            apply_turn(&mut model, one);
         }
-        let world = model.world();
+        let world = model.observed();
         prop_assert_eq!(format!("{:?}", decide(&world)), format!("{:?}", decide(&world)));
-        prop_assert!(quiet(&model).len() <= 1);
+        prop_assert!(steps_at_rest(&model).len() <= 1);
     }
 }

@@ -1,25 +1,25 @@
-//! A provider in a few lines: one floating IP, actions that take time, and every way to be unwell.
+//! A minimal provider: one floating IP, actions that take time, and every kind of failure.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use crate::world::{ActionState, ObservedFloatingIp, ProviderTrouble};
 
-/// How the provider answers.
+/// How the provider responds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mood {
-    Well,
-    /// Every call is refused with this.
-    Troubled(ProviderTrouble),
-    /// Every write is refused with this; reads are answered.
-    WritesTroubled(ProviderTrouble),
-    /// Every write of a term is refused with this; everything else is answered.
-    ClaimsTroubled(ProviderTrouble),
-    /// What is asked for is done, but no answer to a write arrives.
+    Healthy,
+    /// Every call is refused with this error.
+    Failing(ProviderTrouble),
+    /// Every write is refused with this error; reads succeed.
+    WritesFail(ProviderTrouble),
+    /// Every write of a term is refused with this error; all other calls succeed.
+    TermWritesFail(ProviderTrouble),
+    /// Writes take effect, but their responses are lost.
     LosesReplies,
 }
 
-/// An action, and what it does when it ends.
+/// An action, and its effect when it ends.
 #[derive(Clone, Debug)]
 struct Action {
     server: i64,
@@ -36,41 +36,41 @@ pub(super) struct Provider {
     pub(super) term: u64,
     pub(super) id: i64,
     pub(super) ip: IpAddr,
-    /// How long an action takes; `None`: for ever.
-    pub(super) takes: Option<Duration>,
+    /// How long an action takes; without end if `None`.
+    pub(super) assign_time: Option<Duration>,
     /// How many of the next actions end in an error.
     pub(super) failing: u32,
     /// Servers to which every Assign is refused.
-    pub(super) refuses: Vec<i64>,
+    pub(super) refusing_servers: Vec<i64>,
     /// Servers that are locked by others.
     pub(super) locks: Vec<i64>,
-    /// Servers to which actions succeed without effect.
-    pub(super) hollow: Vec<i64>,
+    /// Servers for which actions succeed without effect.
+    pub(super) ignoring_servers: Vec<i64>,
     actions: Vec<Action>,
 }
 
 impl Default for Provider {
     fn default() -> Self {
         Self {
-            mood: Mood::Well,
+            mood: Mood::Healthy,
             server: None,
             blocked: false,
             term: 0,
             id: 4711,
             ip: Ipv4Addr::new(203, 0, 113, 7).into(),
-            takes: Some(Duration::from_millis(1_200)),
+            assign_time: Some(Duration::from_millis(1_200)),
             failing: 0,
-            refuses: Vec::new(),
+            refusing_servers: Vec::new(),
             locks: Vec::new(),
-            hollow: Vec::new(),
+            ignoring_servers: Vec::new(),
             actions: Vec::new(),
         }
     }
 }
 
 impl Provider {
-    /// Lets actions end that are over by `now`.
-    pub(super) fn settle(&mut self, now: Duration) {
+    /// Ends the actions that are due at `now`.
+    pub(super) fn advance(&mut self, now: Duration) {
         for action in &mut self.actions {
             let running = action.state == ActionState::Running;
             if !running || action.ends.is_none_or(|ends| ends > now) {
@@ -79,7 +79,7 @@ impl Provider {
             action.state = if action.fails {
                 ActionState::Error("action_failed".to_owned())
             } else {
-                if !self.hollow.contains(&action.server) {
+                if !self.ignoring_servers.contains(&action.server) {
                     self.server = Some(action.server);
                 }
                 ActionState::Success
@@ -87,13 +87,13 @@ impl Provider {
         }
     }
 
-    /// Whether an action is on its way.
-    pub(super) fn busy(&self) -> bool {
+    /// Whether an action is running.
+    pub(super) fn is_busy(&self) -> bool {
         let mut actions = self.actions.iter();
         actions.any(|action| action.state == ActionState::Running)
     }
 
-    /// Ends what would run for ever, without effect.
+    /// Ends actions that would never end, without effect.
     pub(super) fn abort(&mut self) {
         for action in &mut self.actions {
             action.fails = true;
@@ -102,7 +102,7 @@ impl Provider {
     }
 
     pub(super) fn read(&self, now: Duration) -> Result<ObservedFloatingIp, ProviderTrouble> {
-        self.answers(false)?;
+        self.check_mood(false)?;
         Ok(ObservedFloatingIp {
             id: self.id,
             ip: self.ip,
@@ -114,11 +114,11 @@ impl Provider {
     }
 
     pub(super) fn assign(&mut self, server: i64, now: Duration) -> Result<i64, ProviderTrouble> {
-        self.answers(true)?;
-        if self.busy() || self.locks.contains(&server) {
+        self.check_mood(true)?;
+        if self.is_busy() || self.locks.contains(&server) {
             return Err(ProviderTrouble::Locked);
         }
-        if self.refuses.contains(&server) {
+        if self.refusing_servers.contains(&server) {
             return Err(ProviderTrouble::Refused("invalid_input".to_owned()));
         }
         if self.server == Some(server) {
@@ -126,45 +126,45 @@ impl Provider {
         }
         self.actions.push(Action {
             server,
-            ends: self.takes.map(|takes| now + takes),
+            ends: self.assign_time.map(|takes| now + takes),
             fails: self.failing > 0,
             state: ActionState::Running,
         });
         self.failing = self.failing.saturating_sub(1);
-        self.settle(now);
+        self.advance(now);
         if self.mood == Mood::LosesReplies {
-            return Err(lost());
+            return Err(lost_reply());
         }
         Ok(i64::try_from(self.actions.len() - 1).expect("few actions"))
     }
 
     pub(super) fn action(&self, id: i64) -> Result<ActionState, ProviderTrouble> {
-        self.answers(false)?;
+        self.check_mood(false)?;
         let index = usize::try_from(id).expect("our own id");
         Ok(self.actions[index].state.clone())
     }
 
     pub(super) fn claim(&mut self, term: u64) -> Result<(), ProviderTrouble> {
-        self.answers(true)?;
-        if let Mood::ClaimsTroubled(trouble) = &self.mood {
+        self.check_mood(true)?;
+        if let Mood::TermWritesFail(trouble) = &self.mood {
             return Err(trouble.clone());
         }
         self.term = term;
         if self.mood == Mood::LosesReplies {
-            return Err(lost());
+            return Err(lost_reply());
         }
         Ok(())
     }
 
-    fn answers(&self, write: bool) -> Result<(), ProviderTrouble> {
+    fn check_mood(&self, write: bool) -> Result<(), ProviderTrouble> {
         match &self.mood {
-            Mood::Troubled(trouble) => Err(trouble.clone()),
-            Mood::WritesTroubled(trouble) if write => Err(trouble.clone()),
+            Mood::Failing(trouble) => Err(trouble.clone()),
+            Mood::WritesFail(trouble) if write => Err(trouble.clone()),
             _ => Ok(()),
         }
     }
 }
 
-fn lost() -> ProviderTrouble {
+fn lost_reply() -> ProviderTrouble {
     ProviderTrouble::Unreachable("connection reset".to_owned())
 }

@@ -1,4 +1,4 @@
-//! The prober in virtual time, with nodes that answer as the test says.
+//! The prober in virtual time, with scripted nodes.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,20 +7,20 @@ use tokio::time::{advance, sleep};
 
 use super::*;
 
-/// How nodes answer, by address: after so long, or never.
+/// Responses of nodes, by address: after a delay, or never.
 #[derive(Clone, Default)]
 struct Fake {
     slow: Arc<Mutex<BTreeMap<IpAddr, Option<Duration>>>>,
-    dialled: Arc<AtomicU32>,
+    dial_count: Arc<AtomicU32>,
 }
 
 impl Fake {
-    fn answers(&self, node: u8, after: Option<Duration>) {
+    fn set_answer(&self, node: u8, after: Option<Duration>) {
         self.slow.lock().unwrap().insert(address(node), after);
     }
 
-    fn dialled(&self) -> u32 {
-        self.dialled.load(Ordering::Relaxed)
+    fn dial_count(&self) -> u32 {
+        self.dial_count.load(Ordering::Relaxed)
     }
 }
 
@@ -31,7 +31,7 @@ impl NodeProbe for Fake {
         _: u16,
         _: Duration,
     ) -> BoxFuture<'a, Result<(), String>> {
-        self.dialled.fetch_add(1, Ordering::Relaxed);
+        self.dial_count.fetch_add(1, Ordering::Relaxed);
         let after = self.slow.lock().unwrap().get(&addresses[0]).copied();
         Box::pin(async move {
             match after {
@@ -57,8 +57,8 @@ fn nodes<const N: usize>(numbers: [u8; N]) -> Vec<(String, Vec<IpAddr>)> {
 
 fn settings() -> egress::ProbeSpec {
     egress::ProbeSpec {
-        interval: aplomb_api::DurationString::seconds(5),
-        timeout: aplomb_api::DurationString::seconds(2),
+        interval: aplomb_api::DurationString::from_secs(5),
+        timeout: aplomb_api::DurationString::from_secs(2),
         ..egress::ProbeSpec::default()
     }
 }
@@ -67,24 +67,27 @@ fn key() -> ObjectKey {
     ObjectKey::new(None, "office")
 }
 
-async fn round<const N: usize>(prober: &NodeProber, numbers: [u8; N]) -> BTreeMap<String, u32> {
+async fn probe_round<const N: usize>(
+    prober: &NodeProber,
+    numbers: [u8; N],
+) -> BTreeMap<String, u32> {
     let now = Instant::now();
     prober
-        .round(&key(), &nodes(numbers), &settings(), now)
+        .probe_due(&key(), &nodes(numbers), &settings(), now)
         .await
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_silent_node_delays_nobody_beyond_the_timeout() {
+async fn one_silent_node_does_not_delay_the_others_beyond_the_timeout() {
     let fake = Fake::default();
-    fake.answers(1, None);
+    fake.set_answer(1, None);
     for quick in 2..=100 {
-        fake.answers(quick, Some(Duration::from_millis(1500)));
+        fake.set_answer(quick, Some(Duration::from_millis(1500)));
     }
     let prober = NodeProber::new(Arc::new(fake));
     let all: [u8; 100] = std::array::from_fn(|index| index as u8 + 1);
     let began = Instant::now();
-    let failures = round(&prober, all).await;
+    let failures = probe_round(&prober, all).await;
     assert_eq!(began.elapsed(), Duration::from_secs(2));
     assert_eq!(failures["node-1"], 1);
     assert!((2..=100).all(|quick| failures[&format!("node-{quick}")] == 0));
@@ -95,28 +98,28 @@ async fn a_burst_of_events_is_one_failure() {
     let fake = Fake::default();
     let prober = NodeProber::new(Arc::new(fake.clone()));
     for _ in 0..20 {
-        assert_eq!(round(&prober, [1]).await["node-1"], 1);
+        assert_eq!(probe_round(&prober, [1]).await["node-1"], 1);
         advance(Duration::from_millis(200)).await;
     }
-    assert_eq!(fake.dialled(), 1, "in 4 s of a 5 s interval");
+    assert_eq!(fake.dial_count(), 1, "in 4 s of a 5 s interval");
     advance(Duration::from_secs(1)).await;
-    assert_eq!(round(&prober, [1]).await["node-1"], 2);
-    assert_eq!(fake.dialled(), 2);
+    assert_eq!(probe_round(&prober, [1]).await["node-1"], 2);
+    assert_eq!(fake.dial_count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_ask_together_share_one_probe() {
+async fn concurrent_callers_share_one_probe() {
     let fake = Fake::default();
-    fake.answers(1, Some(Duration::from_secs(1)));
+    fake.set_answer(1, Some(Duration::from_secs(1)));
     let prober = NodeProber::new(Arc::new(fake.clone()));
     let late = async {
         sleep(Duration::from_millis(500)).await;
-        round(&prober, [1]).await
+        probe_round(&prober, [1]).await
     };
-    let (first, second) = tokio::join!(round(&prober, [1]), late);
+    let (first, second) = tokio::join!(probe_round(&prober, [1]), late);
     assert_eq!(first["node-1"], 0);
     assert_eq!(first, second);
-    assert_eq!(fake.dialled(), 1);
+    assert_eq!(fake.dial_count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,84 +127,84 @@ async fn one_answer_ends_the_row_of_failures() {
     let fake = Fake::default();
     let prober = NodeProber::new(Arc::new(fake.clone()));
     for failures in 1..=2 {
-        assert_eq!(round(&prober, [1]).await["node-1"], failures);
+        assert_eq!(probe_round(&prober, [1]).await["node-1"], failures);
         advance(Duration::from_secs(5)).await;
     }
-    fake.answers(1, Some(Duration::ZERO));
-    assert_eq!(round(&prober, [1]).await["node-1"], 0);
+    fake.set_answer(1, Some(Duration::ZERO));
+    assert_eq!(probe_round(&prober, [1]).await["node-1"], 0);
     advance(Duration::from_secs(5)).await;
-    fake.answers(1, None);
-    assert_eq!(round(&prober, [1]).await["node-1"], 1);
+    fake.set_answer(1, None);
+    assert_eq!(probe_round(&prober, [1]).await["node-1"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_forgotten_begins_anew() {
+async fn a_removed_node_starts_over() {
     let prober = NodeProber::new(Arc::new(Fake::default()));
-    round(&prober, [1]).await;
-    prober.forget(&key());
-    assert_eq!(prober.due(&key(), &settings(), Instant::now()), None);
-    assert_eq!(round(&prober, [1]).await["node-1"], 1);
+    probe_round(&prober, [1]).await;
+    prober.remove(&key());
+    assert_eq!(prober.next_due(&key(), &settings(), Instant::now()), None);
+    assert_eq!(probe_round(&prober, [1]).await["node-1"], 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_nobody_asks_about_is_forgotten_in_time() {
+async fn an_unused_node_is_removed_in_time() {
     let prober = NodeProber::new(Arc::new(Fake::default()));
-    round(&prober, [1, 2]).await;
-    for _ in 0..KEPT {
+    probe_round(&prober, [1, 2]).await;
+    for _ in 0..RETAINED_INTERVALS {
         advance(Duration::from_secs(5)).await;
-        round(&prober, [2]).await;
+        probe_round(&prober, [2]).await;
     }
-    assert_eq!(prober.records().of[&key()].len(), 1);
+    assert_eq!(prober.lock_records().by_key[&key()].len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_was_left_alone_is_made_again() {
     let fake = Fake::default();
-    fake.answers(1, Some(Duration::from_secs(1)));
+    fake.set_answer(1, Some(Duration::from_secs(1)));
     let prober = NodeProber::new(Arc::new(fake.clone()));
-    let half = tokio::time::timeout(Duration::from_millis(500), round(&prober, [1])).await;
-    assert!(half.is_err(), "given up by the one who asked");
+    let half = tokio::time::timeout(Duration::from_millis(500), probe_round(&prober, [1])).await;
+    assert!(half.is_err(), "canceled by its caller");
     advance(Duration::from_secs(60)).await;
-    assert_eq!(round(&prober, [1]).await["node-1"], 0);
-    assert_eq!(fake.dialled(), 2);
+    assert_eq!(probe_round(&prober, [1]).await["node-1"], 0);
+    assert_eq!(fake.dial_count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_next_probe_is_due_an_interval_after_the_last_began() {
     let fake = Fake::default();
-    fake.answers(1, None);
+    fake.set_answer(1, None);
     let prober = NodeProber::new(Arc::new(fake));
-    round(&prober, [1]).await;
-    let left = prober.due(&key(), &settings(), Instant::now());
+    probe_round(&prober, [1]).await;
+    let left = prober.next_due(&key(), &settings(), Instant::now());
     assert_eq!(
         left,
         Some(Duration::from_secs(3)),
-        "2 s went by in the probe"
+        "2 s passed during the probe"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_left_is_never_due() {
     let prober = NodeProber::new(Arc::new(Fake::default()));
-    round(&prober, [1, 2]).await;
+    probe_round(&prober, [1, 2]).await;
     advance(Duration::from_secs(5)).await;
-    round(&prober, [2]).await;
-    let due = || prober.due(&key(), &settings(), Instant::now());
+    probe_round(&prober, [2]).await;
+    let due = || prober.next_due(&key(), &settings(), Instant::now());
     assert_eq!(due(), Some(Duration::from_secs(5)));
-    round(&prober, []).await;
+    probe_round(&prober, []).await;
     assert_eq!(due(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_probe_is_told_with_its_reason() {
+async fn every_probe_is_reported_with_its_reason() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let book = told.clone();
-    let prober = NodeProber::new(Arc::new(Fake::default())).tell(move |key, node, outcome| {
+    let prober = NodeProber::new(Arc::new(Fake::default())).on_probe(move |key, node, outcome| {
         let line = (key.to_string(), node.to_owned(), outcome.clone());
         book.lock().unwrap().push(line);
     });
-    round(&prober, [1]).await;
-    round(&prober, [1]).await;
+    probe_round(&prober, [1]).await;
+    probe_round(&prober, [1]).await;
     let refused = ProbeOutcome {
         failures: 1,
         before: None,

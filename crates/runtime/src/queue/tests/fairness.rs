@@ -1,4 +1,4 @@
-//! The two guarantees of the lanes, as the documentation words them, against adversarial load.
+//! The two documented guarantees of the lanes, against adversarial load.
 
 use proptest::prelude::*;
 
@@ -49,7 +49,7 @@ impl Loaded {
             .push(&key, Lane::ALL[lane], RunReason::Changed, self.now);
     }
 
-    /// Takes one key, and says from which lane. Order inside a lane is checked on the way.
+    /// Takes one key, and returns its lane. Also checks the order inside a lane.
     fn pop(&mut self) -> Result<Option<usize>, TestCaseError> {
         let Some(run) = self.queue.pop(self.now) else {
             return Ok(None);

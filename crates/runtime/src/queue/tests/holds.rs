@@ -1,4 +1,4 @@
-//! What an event does to a key that waits.
+//! Effects of an event on a waiting key.
 
 use super::*;
 
@@ -14,7 +14,11 @@ fn waiting(hold: WaitPolicy) -> FairQueue<&'static str> {
 
 #[test]
 fn a_waiting_key_runs_when_it_is_due() {
-    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
+    for hold in [
+        WaitPolicy::AnyEvent,
+        WaitPolicy::OneEvent,
+        WaitPolicy::NoEvent,
+    ] {
         let mut queue = waiting(hold);
         assert!(queue.pop(at(99)).is_none());
         assert_eq!(queue.next_due(at(99)), Some(at(100)));
@@ -98,7 +102,11 @@ fn no_event_keeps_events_until_due() {
 
 #[test]
 fn a_release_ends_any_wait() {
-    for hold in [WaitPolicy::AnyEvent, WaitPolicy::OneEvent, WaitPolicy::NoEvent] {
+    for hold in [
+        WaitPolicy::AnyEvent,
+        WaitPolicy::OneEvent,
+        WaitPolicy::NoEvent,
+    ] {
         let mut queue = waiting(hold);
         queue.release(
             &"a",
@@ -109,7 +117,7 @@ fn a_release_ends_any_wait() {
         let released = run(&mut queue, at(10));
         assert_eq!(released.by, RunCause::Due);
         queue.complete(released.ticket, NextRun::Keep, at(11));
-        assert!(queue.is_empty(), "the wait is over, and its timer with it");
+        assert!(queue.is_empty(), "the wait has ended and its timer is gone");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the queue promises, case by case and at random.
+//! The guarantees of the queue, by example and at random.
 
 mod fairness;
 mod holds;
@@ -27,7 +27,7 @@ fn retry(due: Duration, hold: WaitPolicy) -> NextRun {
     }
 }
 
-/// Pops what must be there.
+/// Pops a key that must be there.
 fn run(queue: &mut FairQueue<&'static str>, now: Duration) -> Dispatch<&'static str> {
     queue.pop(now).expect("something to run")
 }

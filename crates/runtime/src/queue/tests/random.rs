@@ -1,4 +1,4 @@
-//! Random histories against a plain model of what a queue owes.
+//! Random histories against a plain model of pending runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is owed to each key: events since its last run began, and the time it is to run by.
+/// The pending work of each key: events since its last run began, and the time it is to run by.
 #[derive(Default)]
 struct Model {
     queue: Option<FairQueue<u8>>,
@@ -96,7 +96,7 @@ impl Model {
         Ok(())
     }
 
-    /// The wait is over, and with it what was due; if it was due already, that is what was first.
+    /// Ends the wait, and the scheduled run; if that was due already, it was first.
     fn release(&mut self, key: u8, lane: Lane) {
         let now = self.now;
         self.queue().release(&key, lane, RunReason::Recheck, now);
@@ -117,7 +117,10 @@ impl Model {
         prop_assert!(!self.running.contains_key(&run.key), "it runs already");
         let event = self.events.remove(&run.key);
         let due = self.due.get(&run.key).copied().filter(|due| *due <= now);
-        prop_assert!(event.is_some() || due.is_some(), "nothing was owed to it");
+        prop_assert!(
+            event.is_some() || due.is_some(),
+            "the key had nothing pending"
+        );
         let since = event.into_iter().chain(due).min();
         prop_assert_eq!(
             run.waited,
@@ -153,7 +156,7 @@ impl Model {
         }
     }
 
-    /// Runs everything to its end: nothing that was owed may be left.
+    /// Runs everything to its end: no pending work may remain.
     fn drain(&mut self) -> Result<(), TestCaseError> {
         for _ in 0..1_000 {
             while !self.running.is_empty() {

@@ -1,4 +1,4 @@
-//! The states of a key and the ways between them.
+//! The states of a key and the transitions between them.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn an_edit_never_makes_a_key_wait_longer_than_without_it() {
     }
     queue.push(&usize::MAX, Lane::Edit, RunReason::Changed, at(1));
     let place = std::iter::from_fn(|| queue.pop(at(2))).position(|it| it.key == usize::MAX);
-    // Eight edits have their share first, then it has its turn as the head of the other lane.
+    // Eight edits use up their share first; then the key runs as the head of the other lane.
     assert_eq!(place, Some(8));
 }
 
@@ -66,7 +66,7 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
     let mut queue = FairQueue::new(QueueConfig::default());
     let mut next = |key: usize| {
         queue.push(&key, Lane::Edit, RunReason::Changed, at(0));
-        queue.pop(at(0)).expect("it is in line").ticket
+        queue.pop(at(0)).expect("the key is queued").ticket
     };
     let first = next(0);
     let others: Vec<_> = (1..100).map(&mut next).collect();
@@ -76,7 +76,7 @@ fn a_ticket_of_a_run_that_is_over_is_refused_even_when_its_slot_is_used_again() 
     }
     let again = |key| {
         queue.push(&key, Lane::Edit, RunReason::Changed, at(2));
-        queue.pop(at(2)).expect("it is in line").ticket
+        queue.pop(at(2)).expect("the key is queued").ticket
     };
     let slots: Vec<_> = (100..200).map(again).map(|ticket| ticket.slot).collect();
     assert!(slots.contains(&first.slot));
@@ -127,7 +127,7 @@ fn recreated_object_starts_fresh_after_the_old_run() {
     queue.complete(second.ticket, NextRun::Keep, at(3));
     assert!(
         queue.is_empty(),
-        "the old object's timer is not the new one's"
+        "a new object does not inherit the old timer"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Runs that a defect ended, and what became of their objects.
+//! Runs that panicked or exceeded their deadline, and quarantined objects.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::telemetry::{MetricFamilies, TelemetryEvent};
 /// A run panicked. The run itself also ends, as a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Panicked<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Of which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
-    /// What the panic said.
+    /// The message of the panic.
     pub(crate) message: &'a str,
 }
 
@@ -36,14 +36,14 @@ impl TelemetryEvent for Panicked<'_> {
     }
 }
 
-/// A run passed its deadline and was stopped. The run itself also ends, as a fault.
+/// A run exceeded its deadline and was stopped. The run itself also ends, as a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeadlinePassed<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Of which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
-    /// How long it had.
+    /// The deadline.
     pub(crate) after: Duration,
 }
 
@@ -59,19 +59,19 @@ impl TelemetryEvent for DeadlinePassed<'_> {
             namespace = self.key.namespace.as_deref(),
             name = &*self.key.name,
             duration = ?self.after,
-            "Reconcile passed its deadline"
+            "Reconcile exceeded its deadline"
         );
     }
 }
 
-/// An object is no longer run, because its reconcile failed by a defect too often.
+/// An object is not reconciled any more, because its reconcile failed too many times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyQuarantined<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
-    /// After how many faults.
+    /// The number of failures.
     pub(crate) faults: u32,
 }
 
@@ -92,12 +92,12 @@ impl TelemetryEvent for KeyQuarantined<'_> {
     }
 }
 
-/// An object left quarantine: its spec changed, it is gone, or its time is over.
+/// An object left quarantine: its spec changed, it was deleted, or its time is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QuarantineEnded<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
 }
 

@@ -1,7 +1,7 @@
-//! Reconciles: what is logged and counted of each, under controller-runtime's names where it has
+//! Reconciles: logs and metrics of each, under controller-runtime's names where it has
 //! them, so that its dashboards and alerts work.
 //!
-//! This file has the metrics; what moves them is in `run` and `faults`.
+//! This file has the metrics; they are updated in `run` and `faults`.
 
 mod faults;
 mod run;
@@ -19,7 +19,7 @@ pub(crate) use self::faults::{DeadlinePassed, KeyQuarantined, Panicked, Quaranti
 pub use self::run::WorkersSet;
 pub(crate) use self::run::{FirstWrite, RunEnded, RunOutcome, RunStarted};
 
-/// controller-runtime's, so that quantiles of both can be put side by side.
+/// controller-runtime's buckets, so that quantiles of both can be compared.
 const BUCKETS: [f64; 40] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9,
     1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0,
@@ -82,64 +82,63 @@ impl Default for ReconcileMetrics {
 
 impl ReconcileMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        let theirs = registry.sub_registry_with_prefix("controller_runtime");
-        theirs.register(
-            "reconcile",
+        registry.register(
+            "controller_runtime_reconcile",
             "Reconciles per controller and result",
             self.total.clone(),
         );
-        theirs.register(
-            "reconcile_errors",
+        registry.register(
+            "controller_runtime_reconcile_errors",
             "Reconciles that failed",
             self.errors.clone(),
         );
-        theirs.register(
-            "terminal_reconcile_errors",
-            "Reconciles that failed and are not tried again until the spec changes",
+        registry.register(
+            "controller_runtime_terminal_reconcile_errors",
+            "Reconciles that failed and are not retried until the spec changes",
             self.terminal_errors.clone(),
         );
-        theirs.register(
-            "reconcile_panics",
+        registry.register(
+            "controller_runtime_reconcile_panics",
             "Reconciles that panicked",
             self.panics.clone(),
         );
-        theirs.register(
-            "reconcile_timeouts",
-            "Reconciles that passed their deadline",
+        registry.register(
+            "controller_runtime_reconcile_timeouts",
+            "Reconciles that exceeded their deadline",
             self.timeouts.clone(),
         );
-        theirs.register(
-            "reconcile_time_seconds",
+        registry.register(
+            "controller_runtime_reconcile_time_seconds",
             "How long a reconcile took",
             self.time.clone(),
         );
-        theirs.register(
-            "max_concurrent_reconciles",
-            "How many reconciles may run at once",
+        registry.register(
+            "controller_runtime_max_concurrent_reconciles",
+            "Maximum number of concurrent reconciles",
             self.max_concurrent.clone(),
         );
-        theirs.register(
-            "active_workers",
-            "How many reconciles run now",
+        registry.register(
+            "controller_runtime_active_workers",
+            "Number of running reconciles",
             self.active.clone(),
         );
-        self.register_ours(registry.sub_registry_with_prefix("aplomb"));
+        self.register_ours(registry);
     }
 
-    fn register_ours(&self, ours: &mut Registry) {
-        ours.register(
-            "reconcile_outcomes",
-            "Reconciles per controller and verdict or class of error",
+    fn register_ours(&self, registry: &mut Registry) {
+        registry.register(
+            "aplomb_reconcile_outcomes",
+            "Reconciles per controller and outcome or error class",
             self.outcomes.clone(),
         );
-        ours.register(
-            "quarantined",
-            "Objects that are not run because their reconcile keeps panicking",
+        registry.register(
+            "aplomb_quarantined",
+            "Objects not reconciled because their reconcile keeps failing",
             self.quarantined.clone(),
         );
-        ours.register(
-            "event_to_write_seconds",
-            "From the event that triggered a run to the first write of that run",
+        registry.register(
+            "aplomb_event_to_write_seconds",
+            "Time from the event that triggered a run to the first write of that run",
             self.event_to_write.clone(),
         );
     }

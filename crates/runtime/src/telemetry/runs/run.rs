@@ -1,6 +1,6 @@
 //! Runs from beginning to end.
 //!
-//! A conflict is no error here: it waits for the version that won and runs again at once, and it is
+//! A conflict is not logged as an error: the key waits for the winning version and runs again at once, and it is
 //! logged at debug until the tenth in a row.
 
 use std::time::Duration;
@@ -8,21 +8,21 @@ use std::time::Duration;
 use tracing::{debug, info, warn};
 
 use super::{ReconcileMetrics, RunClassLabels, RunResultLabels, controller_labels};
+use crate::action::Action;
 use crate::error::{Error, ErrorClass};
 use crate::key::ObjectKey;
 use crate::queue::{Lane, RunReason};
 use crate::telemetry::{MetricFamilies, TelemetryEvent};
-use crate::action::Action;
 
-/// From this many conflicts in a row somebody is writing against us, and a person should know.
+/// From this many conflicts in a row on, another writer keeps overwriting the object, and a warning is logged.
 const CONFLICTS_WORTH_A_WARNING: u32 = 10;
 
-/// A controller is ready to run so many objects at once.
+/// A controller started its workers.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkersSet<'a> {
-    /// Which controller.
+    /// The controller.
     pub controller: &'a str,
-    /// How many runs at once.
+    /// The maximum number of concurrent runs.
     pub concurrency: usize,
 }
 
@@ -34,7 +34,9 @@ impl TelemetryEvent for WorkersSet<'_> {
             .get_or_create(&controller_labels(self.controller))
             .set(limit);
         // Present from the beginning, so that a rate over it has a first value.
-        runs.errors.get_or_create(&controller_labels(self.controller)).inc_by(0);
+        runs.errors
+            .get_or_create(&controller_labels(self.controller))
+            .inc_by(0);
         info!(
             controller = self.controller,
             workers = self.concurrency,
@@ -46,15 +48,15 @@ impl TelemetryEvent for WorkersSet<'_> {
 /// A run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunStarted<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Of which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
     /// What triggered it.
     pub(crate) reasons: &'a [RunReason],
-    /// In which lane it waited.
+    /// The lane it was taken from.
     pub(crate) lane: Lane,
-    /// For how long.
+    /// How long it had waited.
     pub(crate) waited: Duration,
 }
 
@@ -80,9 +82,9 @@ impl TelemetryEvent for RunStarted<'_> {
 /// How a run ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RunOutcome<'a> {
-    /// There was no object any more.
+    /// The object did not exist any more.
     Gone,
-    /// With a verdict.
+    /// With an action.
     Ended(&'a Action),
     /// With an error.
     Failed(&'a Error),
@@ -101,7 +103,7 @@ impl<'a> From<&'a Error> for RunOutcome<'a> {
 }
 
 impl RunOutcome<'_> {
-    /// The word that metrics and logs use.
+    /// The word in metrics and logs.
     #[must_use]
     pub(crate) fn as_str(self) -> &'static str {
         match self {
@@ -114,7 +116,7 @@ impl RunOutcome<'_> {
         }
     }
 
-    /// What controller-runtime would call it.
+    /// The matching result of controller-runtime.
     fn result(self) -> &'static str {
         match self {
             Self::Gone | Self::Ended(Action::Done | Action::Blocked { .. }) => "success",
@@ -140,17 +142,17 @@ impl RunOutcome<'_> {
 /// A run ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunEnded<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// Of which object.
+    /// The object.
     pub(crate) key: &'a ObjectKey,
     /// What had triggered it.
     pub(crate) reasons: &'a [RunReason],
-    /// In which lane it had waited.
+    /// The lane it was taken from.
     pub(crate) lane: Lane,
     /// How it ended.
     pub(crate) outcome: RunOutcome<'a>,
-    /// How often in a row it has now ended with an error of this class.
+    /// How many times in a row it has now failed with this class.
     pub(crate) in_a_row: u32,
     /// How long it took.
     pub(crate) took: Duration,
@@ -170,7 +172,7 @@ impl TelemetryEvent for RunEnded<'_> {
                     reason = self.outcome.as_str(),
                     duration = ?self.took,
                     err = %error,
-                    "Reconcile met a conflict"
+                    "Reconcile lost a conflict"
                 );
             }
             RunOutcome::Failed(error) => self.log_failure(&error.to_string()),
@@ -235,12 +237,12 @@ impl RunEnded<'_> {
     }
 }
 
-/// The first write of a run was answered, so long after the event that triggered the run.
+/// The first write of a run was answered this long after the event that triggered the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FirstWrite<'a> {
-    /// Of which controller.
+    /// The controller.
     pub(crate) controller: &'a str,
-    /// How long after the event.
+    /// The time since the event.
     pub(crate) after: Duration,
 }
 
@@ -288,7 +290,10 @@ mod tests {
     }
 
     fn assert_line(text: &str, line: &str) {
-        assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
+        assert!(
+            text.lines().any(|found| found == line),
+            "{line} is missing in\n{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The same seen from an engine: an input whose watch fails delays nothing else, and a watch that is
-//! black-holed shows in what the engine says of itself.
+//! The same through an engine: an input whose watch fails delays nothing else, and a watch that is
+//! black-holed is visible in the state of the engine.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use aplomb::watch::Scope;
 use aplomb::{Engine, Predicate};
-use aplomb_apiserver::faults::{Fault, Latency, Match, Rule, WatchFault};
+use aplomb_simulation::faults::{Fault, Latency, Match, Rule, WatchFault};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Client;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
@@ -88,12 +88,12 @@ fn a_required_input_that_never_comes_is_named() {
         let error = engine.run(pending()).await.unwrap_err();
         (error.to_string(), begin.elapsed())
     });
-    let expected = "the watch of Secret in all namespaces is not ready";
+    let expected = "watch of Secret in all namespaces is not ready";
     assert!(error.starts_with(expected), "{error}");
     assert_eq!(after, seconds(20));
 }
 
-/// The child is deleted ten seconds after its watch was black-holed: when it is there again.
+/// The child is deleted ten seconds after its watch was black-holed: when it exists again.
 #[test]
 fn engine_recovers_a_black_holed_watch_within_90_seconds() {
     let healed = on_box(11, |lab| async move {
@@ -109,7 +109,7 @@ fn engine_recovers_a_black_holed_watch_within_90_seconds() {
             assert!(there().await);
             let deleted = maps.delete("front", &DeleteParams::default()).await;
             deleted.expect("the user's requests meet no faults");
-            seconds(10) + wait_until(seconds(200), "the child is there again", there).await
+            seconds(10) + wait_until(seconds(200), "the child exists again", there).await
         };
         tokio::select! { biased;
             healed = scenario => healed,
@@ -119,8 +119,8 @@ fn engine_recovers_a_black_holed_watch_within_90_seconds() {
     assert!(healed < seconds(90), "{healed:?}");
 }
 
-/// The status and the body of an answer of the engine, asked over a socket as a kubelet does. Virtual
-/// time stands still meanwhile: it does while a blocking task runs.
+/// The status and the body of a response of the engine, requested over a socket as a kubelet does. Virtual
+/// time stands still during the request, because it does while a blocking task runs.
 async fn http_get(address: SocketAddr, path: &str) -> (String, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let asked = spawn_blocking(move || {
@@ -134,7 +134,7 @@ async fn http_get(address: SocketAddr, path: &str) -> (String, String) {
     (head[9..12].to_owned(), body.to_owned())
 }
 
-/// How long ago each watch was last heard, by its name.
+/// Time since the last data of each watch, by its name.
 async fn ages(address: SocketAddr) -> BTreeMap<String, f64> {
     let (_, state) = http_get(address, "/debug/state.json").await;
     let state: Value = serde_json::from_str(&state).unwrap();
@@ -146,7 +146,7 @@ async fn ages(address: SocketAddr) -> BTreeMap<String, f64> {
     watches.iter().map(age).collect()
 }
 
-/// The watch that is black-holed, as the engine calls it.
+/// The black-holed watch, as the engine names it.
 const LOST: &str = "ConfigMap in all namespaces";
 
 async fn assert_only_lost_watch_is_old(address: SocketAddr) {
@@ -165,12 +165,12 @@ async fn assert_only_lost_watch_is_named(address: SocketAddr) {
     assert_eq!(live, "200", "a restart would not help: {text}");
 }
 
-/// What an engine says whose watch of the children is black-holed after 20 s, with every request that
+/// The responses of an engine whose watch of the children is black-holed after 20 s, with every request that
 /// would make up for it, until five minutes have passed.
 async fn assert_reported(lab: &Lab, address: SocketAddr) {
     let _pages = page(lab).await;
     let begin = Instant::now();
-    // Once a second: every connection leaves a port behind that is not free for a while.
+    // Once a second, because every connection leaves a port behind that is not free for a while.
     let answers = |code: &'static str| async move {
         sleep(seconds(1)).await;
         http_get(address, "/readyz").await.0 == code
@@ -179,12 +179,12 @@ async fn assert_reported(lab: &Lab, address: SocketAddr) {
     assert!(answers("200").await);
     sleep(seconds(70)).await;
     assert_only_lost_watch_is_old(address).await;
-    wait_until(seconds(30), "it is not ready", || answers("500")).await;
+    wait_until(seconds(30), "readyz fails", || answers("500")).await;
     assert_only_lost_watch_is_named(address).await;
     sleep(seconds(300).saturating_sub(begin.elapsed())).await;
-    // The next attempt is at most 40 s away, and what is heard first then, a bookmark or the end, is
+    // The next attempt is at most 40 s away, and the first data then, a bookmark or the end, takes
     // another minute.
-    wait_until(seconds(100), "it is ready again", || answers("200")).await;
+    wait_until(seconds(100), "readyz passes again", || answers("200")).await;
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! However a watch is lost, the cache and its listeners end up knowing the same.
+//! After any loss of a watch, the cache and its listeners converge to the same state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use aplomb::Cache;
 use aplomb::watch::ReflectorTiming;
 use aplomb_apiserver::call::Verb;
-use aplomb_apiserver::faults::{Fault, Match, Rule, Sampler, WatchFault};
-use aplomb_apiserver::world::{Cluster, World};
+use aplomb_simulation::faults::{Fault, Match, Rule, Sampler, WatchFault};
+use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
@@ -24,7 +24,7 @@ async fn compare(cluster: &Cluster, cache: &Cache<ConfigMap>) -> [BTreeMap<Strin
     [server, cache.list().iter().map(|map| of(map)).collect()]
 }
 
-/// What listeners know if they only ever listened: the names that are there.
+/// The state of a listener that only receives events: the existing names.
 fn replayed(told: &[String]) -> Vec<String> {
     let mut there = BTreeMap::new();
     for line in told {
@@ -160,7 +160,7 @@ fn relist_emits_only_deletions_during_the_gap() {
         let setup = Setup::start(&cluster, ReflectorTiming::default());
         sleep(20 * SECOND).await;
         let gone = maps(&cluster).delete("b", &DeleteParams::default()).await;
-        gone.expect("it is there");
+        gone.expect("the object exists");
         sleep(120 * SECOND).await;
         let found = ["Found(default/a)", "Found(default/b)", "Found(default/c)"];
         assert_eq!(setup.event_lines()[..3], found);

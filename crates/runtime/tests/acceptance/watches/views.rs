@@ -1,4 +1,4 @@
-//! Views of a kind: shared by those who want the same, metadata only, and objects that do not fit.
+//! Views of a kind: shared watches, metadata only, and objects that do not fit.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use aplomb::tasks::Tasks;
 use aplomb::telemetry::Telemetry;
 use aplomb::watch::ReflectorTiming;
 use aplomb::{InformerSet, MetaRef, MetadataOnly, View, ViewMeta};
-use aplomb_apiserver::world::Cluster;
+use aplomb_simulation::Cluster;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::Role;
@@ -25,12 +25,12 @@ fn equal_watches_share_one_informer() {
             again.index("none", |_| Vec::new());
             drop(hub.informer::<MetadataOnly<ConfigMap>>(in_default()));
         });
-        setup.hub.wait_until_synced(setup.begin + SECOND).await.unwrap();
-        assert_eq!(
-            setup.hub.states().len(),
-            2,
-            "another view is another watch"
-        );
+        setup
+            .hub
+            .wait_until_synced(setup.begin + SECOND)
+            .await
+            .unwrap();
+        assert_eq!(setup.hub.states().len(), 2, "another view is another watch");
     });
     let lists = |line: &&String| line.contains("GET") && line.contains("configmaps");
     let lists: Vec<_> = run
@@ -55,7 +55,9 @@ fn a_view_of_metadata_follows_like_any_other() {
         let hub = InformerSet::new(cluster.client("operator"), Telemetry::default());
         let watch = hub.informer::<MetadataOnly<ConfigMap, BTreeMap<String, String>>>(in_default());
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND)
+            .await
+            .unwrap();
         let map = json!({ "metadata": { "name": "a", "labels": { "x": "y" } } });
         let map = serde_json::from_value(map).unwrap();
         maps(&cluster)
@@ -63,7 +65,7 @@ fn a_view_of_metadata_follows_like_any_other() {
             .await
             .unwrap();
         sleep(SECOND).await;
-        let seen = watch.cache().get(&key("a")).expect("it is there");
+        let seen = watch.cache().get(&key("a")).expect("the object is cached");
         assert_eq!(seen.metadata.labels["x"], "y");
     });
 }
@@ -94,11 +96,13 @@ fn undecodable_object_is_reported_and_does_not_stop_the_watch() {
         let log = told.clone();
         watch.listen(move |event| log.lock().unwrap().push(format!("{event:?}")));
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND)
+            .await
+            .unwrap();
         let why = watch
             .cache()
             .unreadable(&key("a"))
-            .expect("it does not fit");
+            .expect("the object does not fit");
         assert!(!why.contains("12345"), "{why}");
         create(&cluster, "b").await;
         touch(&cluster, "a", 7).await;
@@ -118,7 +122,7 @@ fn undecodable_object_is_reported_and_does_not_stop_the_watch() {
     });
 }
 
-/// Names its lists as every view does, and nothing of what they are when they are empty.
+/// Declares its lists like every view, without handling of null.
 #[derive(serde::Deserialize)]
 struct Slice {
     metadata: ViewMeta,
@@ -180,13 +184,15 @@ fn a_list_that_is_null_is_an_empty_one() {
             hub.informer::<Rules>(in_default()),
         );
         let _tasks = hub.start(&Tasks::on_runtime());
-        hub.wait_until_synced(Instant::now() + SECOND).await.unwrap();
+        hub.wait_until_synced(Instant::now() + SECOND)
+            .await
+            .unwrap();
         let endpoints = json!([{ "addresses": ["192.0.2.1"] }]);
         send(&cluster, "POST", SLICES, &slice("after", endpoints)).await;
         sleep(SECOND).await;
         let count = |name: &str| slices.cache().get(&key(name)).map(|it| it.endpoints.len());
         assert_eq!((count("before"), count("after")), (Some(0), Some(1)));
-        // The last pod goes.
+        // The last pod is deleted.
         let gone = slice("after", json!([]));
         send(&cluster, "PUT", &format!("{SLICES}/after"), &gone).await;
         sleep(SECOND).await;

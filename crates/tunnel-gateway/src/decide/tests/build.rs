@@ -108,7 +108,8 @@ impl TableInputs {
     pub(super) fn tunnel(mut self, tunnel: &Tunnel) -> Self {
         let key = |name: &str| ObjectKey::new(Some(&tunnel.namespace), name);
         self.proxies.insert(key(&tunnel.name), tunnel.uid.clone());
-        self.connectors.insert(key("laptop"), laptop("session-1"));
+        self.connectors
+            .insert(key("laptop"), registered_connector("session-1"));
         self.slices.insert(key(&tunnel.name), read(tunnel.slice()));
         self.gateway(tunnel.gateway()).route(tunnel.route())
     }
@@ -147,7 +148,7 @@ impl TableInputs {
 }
 
 /// A Connector whose agent is there.
-pub(super) fn laptop(session: &str) -> ConnectorInfo {
+pub(super) fn registered_connector(session: &str) -> ConnectorInfo {
     let details = json!({
         "publicKey": { "id": id(), "addresses": [{ "address": "192.0.2.9", "port": 4433 }] },
         "session": session,
@@ -157,12 +158,17 @@ pub(super) fn laptop(session: &str) -> ConnectorInfo {
         uid: "u1".to_owned(),
         details: Some(details),
         released: false,
-        listed: true,
+        gateway_listed: true,
     }
 }
 
-/// A Gateway of nobody, and its route to a Connector.
-pub(super) fn plain(namespace: &str, name: &str, created: &str, hostname: &str) -> (Value, Value) {
+/// A Gateway without an HTTPProxy, and its route to a Connector.
+pub(super) fn unowned_gateway(
+    namespace: &str,
+    name: &str,
+    created: &str,
+    hostname: &str,
+) -> (Value, Value) {
     let meta = json!({
         "namespace": namespace, "name": name, "uid": format!("{namespace}-{name}"),
         "resourceVersion": "9", "creationTimestamp": created, "generation": 1,
@@ -181,7 +187,7 @@ pub(super) fn plain(namespace: &str, name: &str, created: &str, hostname: &str) 
 }
 
 impl RoutingTable {
-    pub(super) fn at(&self, hostname: &str) -> Option<&VirtualHost> {
+    pub(super) fn host(&self, hostname: &str) -> Option<&VirtualHost> {
         self.hosts.get(hostname).map(|host| &**host)
     }
 }

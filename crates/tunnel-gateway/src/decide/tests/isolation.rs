@@ -4,18 +4,18 @@ use aplomb_api::tunnel::{canonical_hostname, canonical_label};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::build::{DOMAIN, Tunnel, owner, plain, to_slice};
+use super::build::{DOMAIN, Tunnel, owner, to_slice, unowned_gateway};
 use crate::decide::decide;
 use crate::table::RoutingTable;
 use crate::world::TableInputs;
 
 /// The honest tenant: an HTTPProxy with a claimed hostname, and a Gateway of its own.
-fn honest() -> (TableInputs, Vec<String>) {
+fn honest_tenant() -> (TableInputs, Vec<String>) {
     let mut tunnel = Tunnel::new("a", "app");
     tunnel.hostnames.push("app.example.com".to_owned());
     let second = canonical_hostname(&tunnel.uid, "second.example.org");
     tunnel.hostnames.push(second);
-    let (gateway, route) = plain("a", "site", "2026-01-01T00:00:00Z", "site.example.com");
+    let (gateway, route) = unowned_gateway("a", "site", "2026-01-01T00:00:00Z", "site.example.com");
     let world = TableInputs::default()
         .tunnel(&tunnel)
         .claim("app.example.com", "a", &tunnel.uid)
@@ -27,7 +27,7 @@ fn honest() -> (TableInputs, Vec<String>) {
 }
 
 fn entries(table: &RoutingTable, hostnames: &[String]) -> String {
-    let hosts: Vec<_> = hostnames.iter().map(|it| table.at(it)).collect();
+    let hosts: Vec<_> = hostnames.iter().map(|it| table.host(it)).collect();
     format!("{hosts:?}")
 }
 
@@ -90,7 +90,7 @@ prop_compose! {
         rules in prop::collection::vec(rule(), 0..3),
         seen in any::<bool>(),
     ) -> (Value, Value, Option<(String, String)>) {
-        let (mut gateway, mut route) = plain("b", &name, "2026-06-01T00:00:00Z", &hostname);
+        let (mut gateway, mut route) = unowned_gateway("b", &name, "2026-06-01T00:00:00Z", &hostname);
         if let Some(uid) = &owned {
             for object in [&mut gateway, &mut route] {
                 object["metadata"]["ownerReferences"] = json!([owner(&name, uid)]);
@@ -110,7 +110,7 @@ proptest! {
         claims in claims(),
         domains in domains(),
     ) {
-        let (world, hostnames) = honest();
+        let (world, hostnames) = honest_tenant();
         let before = decide(&world);
         let mut attacked = world;
         attacked.domains = domains.into_iter().collect();
@@ -142,7 +142,7 @@ proptest! {
         others in prop::collection::vec(hostile(), 1..5),
         seed in any::<u64>(),
     ) {
-        let (mut world, _) = honest();
+        let (mut world, _) = honest_tenant();
         for (number, (mut gateway, mut route, _)) in others.into_iter().enumerate() {
             for object in [&mut gateway, &mut route] {
                 let name = format!("{}{number}", object["metadata"]["name"].as_str().unwrap_or_default());

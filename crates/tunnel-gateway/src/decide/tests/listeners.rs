@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::build::{Tunnel, laptop, plain};
-use crate::certificates::parse;
+use super::build::{Tunnel, registered_connector, unowned_gateway};
+use crate::certificates::parse_key_pair;
 use crate::decide::decide;
 use crate::route;
 use crate::table::{RouteAction, RoutingTable};
@@ -23,13 +23,14 @@ fn listener(name: &str, hostname: &str, protocol: &str, port: u16) -> Value {
 }
 
 /// A Gateway of the namespace `a`, and routes: each with its parent references and whether it redirects.
-fn world(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> TableInputs {
-    let (mut gateway, route) = plain("a", name, "2026-01-01T00:00:00Z", "x");
+fn inputs(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> TableInputs {
+    let (mut gateway, route) = unowned_gateway("a", name, "2026-01-01T00:00:00Z", "x");
     gateway["spec"]["listeners"] = json!(listeners);
     let mut world = TableInputs::default().gateway(gateway);
-    world
-        .connectors
-        .insert(ObjectKey::new(Some("a"), "laptop"), laptop("session-1"));
+    world.connectors.insert(
+        ObjectKey::new(Some("a"), "laptop"),
+        registered_connector("session-1"),
+    );
     for (number, (parents, redirects)) in routes.iter().enumerate() {
         let mut route = route.clone();
         route["metadata"]["name"] = json!(format!("{name}-{number}"));
@@ -45,14 +46,14 @@ fn world(name: &str, listeners: &[Value], routes: &[(Value, bool)]) -> TableInpu
 }
 
 /// What becomes of a request for `/` over HTTP and over HTTPS.
-fn over_both(table: &RoutingTable, hostname: &str) -> [&'static str; 2] {
+fn actions_by_protocol(table: &RoutingTable, hostname: &str) -> [&'static str; 2] {
     let request = http::Request::get("/").body(()).expect("a request");
     let (head, ()) = request.into_parts();
     [false, true].map(|tls| {
-        let Some(host) = route::host(table, hostname, tls) else {
+        let Some(host) = route::find_host(table, hostname, tls) else {
             return "no host";
         };
-        match route::pick(host, &head, tls).map(|it| &it.action) {
+        match route::match_route(host, &head, tls).map(|it| &it.action) {
             None => "no route",
             Some(RouteAction::Redirect) => "redirect",
             Some(_) => "backend",
@@ -60,7 +61,7 @@ fn over_both(table: &RoutingTable, hostname: &str) -> [&'static str; 2] {
     })
 }
 
-fn both() -> [Value; 2] {
+fn both_listeners() -> [Value; 2] {
     [
         listener("http", "a.example.com", "HTTP", 80),
         listener("https", "a.example.com", "HTTPS", 443),
@@ -82,8 +83,11 @@ fn the_recipe_of_a_redirect_to_https_does_not_loop() {
             [(plain.clone(), true), (secure.clone(), false)],
             [(secure, false), (plain, true)],
         ] {
-            let table = decide(&world("web", &both(), &routes)).table;
-            assert_eq!(over_both(&table, "a.example.com"), ["redirect", "backend"]);
+            let table = decide(&inputs("web", &both_listeners(), &routes)).table;
+            assert_eq!(
+                actions_by_protocol(&table, "a.example.com"),
+                ["redirect", "backend"]
+            );
         }
     }
 }
@@ -123,8 +127,12 @@ fn a_route_is_on_the_listeners_that_its_references_name() {
     ];
     for (parents, wanted) in table {
         let said = parents.to_string();
-        let plan = decide(&world("web", &both(), &[(parents, false)]));
-        assert_eq!(over_both(&plan.table, "a.example.com"), wanted, "{said}");
+        let plan = decide(&inputs("web", &both_listeners(), &[(parents, false)]));
+        assert_eq!(
+            actions_by_protocol(&plan.table, "a.example.com"),
+            wanted,
+            "{said}"
+        );
     }
 }
 
@@ -136,26 +144,44 @@ fn a_hostname_is_served_over_the_protocol_of_its_listener() {
         listener("all", "*.example.com", "HTTPS", 443),
     ];
     let routes = [(json!([{ "name": "web" }]), false)];
-    let table = decide(&world("web", &listeners, &routes)).table;
-    assert_eq!(over_both(&table, "a.example.com"), ["backend", "backend"]);
-    assert_eq!(over_both(&table, "b.example.com"), ["no host", "backend"]);
-    assert_eq!(over_both(&table, "c.example.com"), ["no host", "backend"]);
-    let table = decide(&world("web", &listeners[..2], &routes)).table;
-    assert_eq!(over_both(&table, "a.example.com"), ["backend", "no host"]);
+    let table = decide(&inputs("web", &listeners, &routes)).table;
+    assert_eq!(
+        actions_by_protocol(&table, "a.example.com"),
+        ["backend", "backend"]
+    );
+    assert_eq!(
+        actions_by_protocol(&table, "b.example.com"),
+        ["no host", "backend"]
+    );
+    assert_eq!(
+        actions_by_protocol(&table, "c.example.com"),
+        ["no host", "backend"]
+    );
+    let table = decide(&inputs("web", &listeners[..2], &routes)).table;
+    assert_eq!(
+        actions_by_protocol(&table, "a.example.com"),
+        ["backend", "no host"]
+    );
 }
 
 /// The wildcard of another Gateway gets nothing of a hostname that is served over one protocol only.
 #[test]
 fn two_gateways_have_their_own_listeners() {
     let mine = [listener("http", "a.example.com", "HTTP", 80)];
-    let mut all = world("web", &mine, &[(json!([{ "name": "web" }]), false)]);
+    let mut all = inputs("web", &mine, &[(json!([{ "name": "web" }]), false)]);
     let theirs = [listener("https", "*.example.com", "HTTPS", 443)];
-    let other = world("other", &theirs, &[(json!([{ "name": "other" }]), true)]);
+    let other = inputs("other", &theirs, &[(json!([{ "name": "other" }]), true)]);
     all.gateways.extend(other.gateways);
     all.routes.extend(other.routes);
     let table = decide(&all).table;
-    assert_eq!(over_both(&table, "a.example.com"), ["backend", "no host"]);
-    assert_eq!(over_both(&table, "b.example.com"), ["no host", "redirect"]);
+    assert_eq!(
+        actions_by_protocol(&table, "a.example.com"),
+        ["backend", "no host"]
+    );
+    assert_eq!(
+        actions_by_protocol(&table, "b.example.com"),
+        ["no host", "redirect"]
+    );
 }
 
 #[test]
@@ -173,13 +199,13 @@ fn of_two_ports_for_the_same_hostname_one_is_served_and_the_other_is_reported() 
         (json!([{ "name": "web", "sectionName": "http" }]), true),
         (json!([{ "name": "web", "sectionName": "other" }]), false),
     ];
-    let plan = decide(&world("web", &listeners, &routes));
+    let plan = decide(&inputs("web", &listeners, &routes));
     assert_eq!(
-        over_both(&plan.table, "a.example.com"),
+        actions_by_protocol(&plan.table, "a.example.com"),
         ["redirect", "no host"]
     );
     assert_eq!(
-        over_both(&plan.table, "b.example.com"),
+        actions_by_protocol(&plan.table, "b.example.com"),
         ["backend", "no host"]
     );
     let reason = &plan.report.quarantined[0].reason;
@@ -203,8 +229,8 @@ fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
             listener("one", "a.example.com", "HTTP", ports[1]),
         ];
         for hostname in ["a.example.com", "*.example.com"] {
-            let mut all = world("web", &listeners, &own);
-            let (_, mut route) = plain("a", "wide", "2025-01-01T00:00:00Z", "x");
+            let mut all = inputs("web", &listeners, &own);
+            let (_, mut route) = unowned_gateway("a", "wide", "2025-01-01T00:00:00Z", "x");
             route["spec"]["parentRefs"] = json!([{ "name": "web", "sectionName": "all" }]);
             route["spec"]["hostnames"] = json!([hostname, "b.example.com"]);
             let redirect = json!({ "type": "RequestRedirect",
@@ -213,9 +239,9 @@ fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
             all = all.route(route);
             let plan = decide(&all);
             let said = format!("{ports:?} {hostname}");
-            let got = over_both(&plan.table, "a.example.com");
+            let got = actions_by_protocol(&plan.table, "a.example.com");
             assert_eq!(got, [at, "no host"], "{said}");
-            let other = over_both(&plan.table, "b.example.com");
+            let other = actions_by_protocol(&plan.table, "b.example.com");
             assert_eq!(other, ["redirect", "no host"], "{said}");
             let reported = plan.report.quarantined.iter().any(|it| it.name == "web");
             assert_eq!(reported, at == "redirect", "{said}");
@@ -223,7 +249,7 @@ fn a_route_is_not_served_where_a_more_specific_listener_has_its_hostname() {
     }
 }
 
-/// A certificate of a listener whose port is not served, and of one that is less specific, is not shown.
+/// A certificate of a listener whose port is not served, or of a less specific one, is not used.
 #[test]
 fn a_hostname_is_shown_with_the_certificate_of_its_listener() {
     let with = |name: &str, hostname: &str, port| {
@@ -236,11 +262,11 @@ fn a_hostname_is_shown_with_the_certificate_of_its_listener() {
         with("alternative", "a.example.com", 8443),
         with("all", "*.example.com", 443),
     ];
-    let mut world = world("web", &listeners, &[]);
+    let mut world = inputs("web", &listeners, &[]);
     for name in ["one", "alternative", "all"] {
         let made = rcgen::generate_simple_self_signed([name.to_owned()]).expect("a certificate");
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let pair = parse(certificate.as_bytes(), key.as_bytes()).expect("a pair");
+        let pair = parse_key_pair(certificate.as_bytes(), key.as_bytes()).expect("a pair");
         world
             .certificates
             .insert(ObjectKey::new(Some("a"), name), Ok(Arc::new(pair)));
@@ -265,5 +291,8 @@ fn a_tunnel_is_served_over_both() {
     let mut world = TableInputs::default().tunnel(&tunnel);
     world.gateways.clear();
     let plan = decide(&world.gateway(gateway));
-    assert_eq!(over_both(&plan.table, &hostname), ["backend", "backend"]);
+    assert_eq!(
+        actions_by_protocol(&plan.table, &hostname),
+        ["backend", "backend"]
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::build::{Tunnel, laptop, to_slice};
+use super::build::{Tunnel, registered_connector, to_slice};
 use crate::decide::decide;
 use crate::table::{Addresses, OriginAddress, RouteAction};
 use crate::world::{TableInputs, TablePlan};
@@ -15,26 +15,26 @@ fn with_rules(rules: &[Value]) -> (Tunnel, TableInputs) {
     (tunnel, world)
 }
 
-fn decided(rules: &[Value]) -> (Tunnel, TablePlan) {
+fn decide_rules(rules: &[Value]) -> (Tunnel, TablePlan) {
     let (tunnel, world) = with_rules(rules);
     (tunnel, decide(&world))
 }
 
 fn action(plan: &TablePlan, tunnel: &Tunnel) -> RouteAction {
-    plan.table.at(&tunnel.canonical()).expect("served").routes[0]
+    plan.table.host(&tunnel.canonical()).expect("served").routes[0]
         .action
         .clone()
 }
 
 #[test]
-fn a_connector_dials_what_the_endpoint_says() {
-    let (tunnel, plan) = decided(&[to_slice("app")]);
+fn a_connector_dials_the_endpoint_address() {
+    let (tunnel, plan) = decide_rules(&[to_slice("app")]);
     let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
-        panic!("it has an origin");
+        panic!("expected an origin");
     };
     assert_eq!(origin.authority, "localhost:3000");
     let OriginAddress::Connector(target) = &origin.target else {
-        panic!("it goes through an agent");
+        panic!("expected an agent");
     };
     assert_eq!(target.session, "session-1");
     assert_eq!(target.addresses[0].to_string(), "192.0.2.9:4433");
@@ -53,10 +53,10 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
         details.public_key.home_relay = Some(agent.to_owned());
         let plan = decide(&world);
         let RouteAction::Forward(origin) = action(&plan, &tunnel) else {
-            panic!("it has an origin");
+            panic!("expected an origin");
         };
         let OriginAddress::Connector(target) = &origin.target else {
-            panic!("it goes through an agent");
+            panic!("expected an agent");
         };
         let said = plan.report.relays.iter().any(|it| it == agent);
         assert_eq!(
@@ -98,11 +98,11 @@ fn a_relay_is_used_however_its_url_is_written_and_no_other_is() {
 }
 
 #[test]
-fn a_missing_connector_and_one_that_never_registered_are_told_apart() {
+fn a_missing_and_an_unregistered_connector_have_different_reasons() {
     let (tunnel, mut world) = with_rules(&[to_slice("app")]);
     let word = |world: &TableInputs| match action(&decide(world), &tunnel) {
-        RouteAction::Nowhere { reason, .. } => reason,
-        _ => panic!("nowhere to go"),
+        RouteAction::NoBackend { reason, .. } => reason,
+        _ => panic!("unexpected action"),
     };
     let key = ObjectKey::new(Some("a"), "laptop");
     let connector = world.connectors.get_mut(&key).expect("there");
@@ -128,11 +128,11 @@ fn addresses_get_their_port_whatever_their_family() {
         std::sync::Arc::new(slice),
     );
     let RouteAction::Forward(origin) = action(&decide(&world), &tunnel) else {
-        panic!("it has an origin");
+        panic!("expected an origin");
     };
     let expected = OriginAddress::Addresses(Addresses {
         names: vec!["[2001:db8::1]:3000".to_owned()],
-        opened: Vec::new(),
+        open_networks: Vec::new(),
     });
     assert_eq!(origin.target, expected);
 }
@@ -145,25 +145,25 @@ fn matches_stand_in_the_order_of_the_gateway_api() {
         rule
     };
     let path = |kind: &str, value: &str| json!({ "path": { "type": kind, "value": value } });
-    let (tunnel, plan) = decided(&[
+    let (tunnel, plan) = decide_rules(&[
         with(json!([path("PathPrefix", "/")])),
         with(json!([path("PathPrefix", "/shop")])),
         with(json!([path("Exact", "/a")])),
         with(json!([{ "path": { "type": "PathPrefix", "value": "/shop" }, "method": "GET" }])),
         with(json!([path("RegularExpression", "/[0-9]+")])),
     ]);
-    let routes = &plan.table.at(&tunnel.canonical()).expect("served").routes;
+    let routes = &plan.table.host(&tunnel.canonical()).expect("served").routes;
     let order: Vec<_> = routes.iter().map(|route| route.rule).collect();
     assert_eq!(order, [2, 3, 1, 4, 0]);
 }
 
-/// A replica whose record is refused for its size would count as dead, and every tunnel with it.
+/// A replica whose record is rejected for its size would count as dead, and break every tunnel.
 #[test]
-fn a_reason_is_cut_before_it_is_too_long_to_tell() {
+fn a_long_reason_is_truncated() {
     let long = format!("({}", "é".repeat(4000));
     let mut rule = to_slice("app");
     rule["matches"] = json!([{ "path": { "type": "RegularExpression", "value": long } }]);
-    let (_, plan) = decided(&[rule]);
+    let (_, plan) = decide_rules(&[rule]);
     assert_eq!(plan.report.quarantined[0].reason.chars().count(), 512);
 }
 
@@ -184,20 +184,20 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
     for (member, value, word) in [
         ("matches", bad_path, "regular expression"),
         ("matches", wide, "dot segment"),
-        ("backendRefs", service, "no backend here"),
-        ("backendRefs", elsewhere, "another namespace"),
+        ("backendRefs", service, "not supported as a backend"),
+        ("backendRefs", elsewhere, "namespace of its route"),
         ("backendRefs", json!([]), "neither a backend"),
         ("filters", mirror, "RequestMirror"),
         ("filters", twice, "more than one filter"),
-        ("filters", header, "no name of a header"),
+        ("filters", header, "not a header name"),
     ] {
         let mut rule = to_slice("app");
         rule[member] = value;
-        let (tunnel, plan) = decided(&[to_slice("app"), rule]);
+        let (tunnel, plan) = decide_rules(&[to_slice("app"), rule]);
         let host = plan
             .table
-            .at(&tunnel.canonical())
-            .expect("it is still known");
+            .host(&tunnel.canonical())
+            .expect("route is reported");
         assert!(host.routes.is_empty(), "{word}");
         let [quarantined] = &plan.report.quarantined[..] else {
             panic!("{word}: {:?}", plan.report.quarantined);
@@ -211,20 +211,22 @@ fn what_can_never_work_is_quarantined_with_the_reason() {
 }
 
 #[test]
-fn a_revision_names_what_serves_and_nothing_else() {
+fn a_revision_depends_only_on_what_is_served() {
     let (tunnel, world) = with_rules(&[to_slice("app")]);
     let revision = |world: &TableInputs| {
         let table = decide(world).table;
-        let host = table.at(&tunnel.canonical()).expect("served");
+        let host = table.host(&tunnel.canonical()).expect("served");
         host.tunnel.revision.clone()
     };
     let before = revision(&world);
-    let (other, _) = super::build::plain("b", "site", "2026-01-01T00:00:00Z", "site.example.com");
+    let (other, _) =
+        super::build::unowned_gateway("b", "site", "2026-01-01T00:00:00Z", "site.example.com");
     assert_eq!(revision(&world.clone().gateway(other)), before);
     let mut moved = world;
-    moved
-        .connectors
-        .insert(ObjectKey::new(Some("a"), "laptop"), laptop("session-2"));
+    moved.connectors.insert(
+        ObjectKey::new(Some("a"), "laptop"),
+        registered_connector("session-2"),
+    );
     assert_ne!(revision(&moved), before);
 }
 
@@ -263,16 +265,18 @@ fn the_networks_of_its_own_class_are_open_to_a_backend() {
             std::sync::Arc::new(slice),
         );
         world
-            .networks
+            .class_networks
             .insert("aplomb".to_owned(), network("10.1.0.0/16"));
         world
-            .networks
+            .class_networks
             .insert("inside".to_owned(), network("10.2.0.0/16"));
         let plan = decide(&world.gateway(gateway).route(route));
-        let host = plan.table.at(&hostname).expect("served");
+        let host = plan.table.host(&hostname).expect("served");
         match &host.routes[0].action {
             RouteAction::Forward(origin) => match &origin.target {
-                OriginAddress::Addresses(to) => to.opened.iter().map(ToString::to_string).collect(),
+                OriginAddress::Addresses(to) => {
+                    to.open_networks.iter().map(ToString::to_string).collect()
+                }
                 OriginAddress::Connector(_) => Vec::new(),
             },
             _ => Vec::new(),

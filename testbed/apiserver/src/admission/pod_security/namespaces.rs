@@ -6,6 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::super::request::Request;
@@ -13,9 +15,7 @@ use super::checks;
 use super::pod::{Pod, items};
 use super::policy;
 use super::standard::{Level, Standard};
-use crate::object;
 use crate::server::ApiServer;
-use crate::status::ApiError;
 
 /// More Pods than these are not looked at.
 const MOST_PODS: usize = 3000;

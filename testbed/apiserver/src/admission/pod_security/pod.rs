@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::object;
+use aplomb_apimachinery::object;
 
 /// The order in which containers are visited and named.
 const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];

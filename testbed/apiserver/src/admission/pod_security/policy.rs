@@ -2,10 +2,10 @@
 //!
 //! Pure. What a level forbids is not known here.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::{Map, Value};
 
 use super::standard::{Level, Standard, Version};
-use crate::field::FieldError;
 
 /// What labels and audit annotations of PodSecurity start with.
 pub(super) const PREFIX: &str = "pod-security.kubernetes.io/";

@@ -1,11 +1,11 @@
 //! PodSecurity over requests, without a wire between.
 
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Value, json};
 
 use crate::ApiServer;
 use crate::admission::Notes;
 use crate::call::{Call, PatchType, Verb};
-use crate::status::ApiError;
 use crate::subresource::{self, Sub};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
@@ -23,7 +23,7 @@ async fn call(
         call = call.namespace("here");
     }
     if verb == Verb::Patch {
-        let name = crate::object::name(body).to_owned();
+        let name = aplomb_apimachinery::object::name(body).to_owned();
         call = call.name(&name).patch(PatchType::Merge);
     }
     let notes = call.notes.clone();
@@ -166,7 +166,7 @@ async fn labels_that_came_past_the_check_forbid_the_most_and_are_noted() {
     let lost = namespace(&[("enforce", "most"), ("audit", "baseline"), ("warn", "x")]);
     let namespaces = server.resource("", "v1", "namespaces").expect("served");
     let mut change = Call::new(Verb::Patch, namespaces).name("here");
-    change.part = crate::resource::Part::Status;
+    change.part = aplomb_apimachinery::resource::Part::Status;
     let changed = server
         .call(change.patch(PatchType::Merge).body(&lost))
         .await;

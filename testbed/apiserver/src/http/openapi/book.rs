@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use aplomb_apimachinery::object;
+use aplomb_apimachinery::status::GroupResource;
+use aplomb_builtin_kinds::published;
 use serde_json::{Map, Value, json};
 
 use super::custom::{self, Version};
@@ -10,11 +13,8 @@ use super::document::{Document, Form};
 use super::proto::Edition;
 use super::{builtin, swagger};
 use crate::http::discovery::sha512;
-use crate::kinds::published;
-use crate::object;
 use crate::schema::crd::is_true_condition;
 use crate::server::ApiServer;
-use crate::status::GroupResource;
 
 /// A definition and which edition of it this is.
 type Definition = (String, Arc<Value>);

@@ -5,9 +5,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use aplomb_builtin_kinds::published;
+
 use super::document::{Document, Form};
 use super::raw;
-use crate::kinds::published;
 
 /// The vendored parts of each document, by path.
 static STORED: LazyLock<BTreeMap<&str, &str>> =

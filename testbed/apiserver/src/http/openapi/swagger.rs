@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
+use aplomb_builtin_kinds::published;
 use serde_json::{Map, Value};
 
 use super::document::{Document, Form};
 use super::proto;
 use super::raw;
 use crate::http::discovery::sha512;
-use crate::kinds::published;
 
 /// What one custom resource adds.
 #[derive(Debug, Default)]

@@ -1,13 +1,13 @@
 //! The frame around every object: four bytes of magic, then a message that says what kind the object
 //! is and holds its bytes.
 
+use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::read::{Reader, text};
 use super::wire::{Broken, Fields, Wire, put_bytes, put_nested};
 use super::{MAGIC, table, write};
-use crate::field::go_quote;
-use crate::status::ApiError;
 
 /// Why a body is not an object.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Types whose JSON is not an object of their fields: times, quantities, ports by number or name,
 //! JSON within a message, and the alternatives of a schema.
 
+use aplomb_apimachinery::json;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
@@ -9,7 +10,6 @@ use super::table::{self, Kind};
 use super::wire::{Broken, Fields, Wire, put_bytes, put_nested, put_number};
 use super::write::{self, integer};
 use super::{MAGIC, envelope};
-use crate::rest::json;
 
 /// Reads the content of a special type; null where it says nothing.
 pub(super) fn read(reader: Reader, kind: Kind, bytes: &[u8]) -> Result<Value, Broken> {

@@ -1,12 +1,12 @@
 //! Merging lists: of maps by their merge key, of scalars as sets, in an order the patch may give.
 
+use aplomb_apimachinery::resource::PatchMeta;
 use serde_json::{Map, Value};
 
 use super::map::{self, field_of, items_of, plain_strategy, without_directives};
 use super::order::{self, Identity};
 use super::refusal::Refusal;
 use super::{DIRECTIVE, SET_ELEMENT_ORDER, text};
-use crate::resource::PatchMeta;
 
 /// A merged list.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! Merging maps: nulls delete, directives act, everything else is taken over or merged deeper.
 
+use aplomb_apimachinery::resource::{PatchMember, PatchMeta};
 use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
 use super::{DELETE_FROM_PRIMITIVE_LIST, DIRECTIVE, RETAIN_KEYS, SET_ELEMENT_ORDER, list, text};
-use crate::resource::{PatchMember, PatchMeta};
 
 pub(super) fn merge(
     mut original: Map<String, Value>,

@@ -1,9 +1,9 @@
 //! What the server answers when a strategic merge cannot be made.
 
+use aplomb_apimachinery::status::ApiError;
 use serde_json::{Map, Value};
 
 use super::text;
-use crate::status::ApiError;
 
 /// Why a patch cannot be merged.
 #[derive(Debug, PartialEq, Eq)]

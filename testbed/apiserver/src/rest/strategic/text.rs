@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::go;
+use aplomb_go_compat as go;
 
 /// A value as `%v` prints it.
 pub(in crate::rest) fn shown(value: &Value) -> String {

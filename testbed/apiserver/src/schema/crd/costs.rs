@@ -1,6 +1,7 @@
 //! What the rules of a definition may cost at worst, and what the server says when that is too much.
 
-use crate::field::FieldError;
+use aplomb_apimachinery::field::FieldError;
+
 use crate::schema::structural::Structural;
 
 /// What one expression may cost.

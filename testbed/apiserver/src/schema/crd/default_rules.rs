@@ -1,9 +1,9 @@
 //! Defaults in a schema must themselves be valid under it.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
-use crate::field::FieldError;
-use crate::schema::cel::Rules;
+use crate::schema::rules::Rules;
 use crate::schema::structural::Structural;
 use crate::schema::{embedded, pruning, validate};
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::go;
+use aplomb_go_compat as go;
 
 /// The members of a schema: Go's name, the JSON name and what stands for nothing.
 const SCHEMA: &[(&str, &str, &str)] = &[

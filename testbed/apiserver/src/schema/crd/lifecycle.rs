@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::field::go_quote;
 use serde_json::{Map, Value, json};
 
 use super::{is_true_condition, text, texts};
-use crate::field::go_quote;
 
 /// Holds a definition until its instances are gone.
 pub const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -1,10 +1,10 @@
 //! The names of a definition: group, plural, kind and the others.
 
+use aplomb_apimachinery::definition_names::{dns_1035_label, dns_1123_subdomain};
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::{text, texts};
-use crate::field::FieldError;
-use crate::schema::names::{dns_1035_label, dns_1123_subdomain};
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 

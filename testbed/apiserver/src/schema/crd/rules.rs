@@ -1,12 +1,12 @@
 //! `x-kubernetes-validations` in a definition: their form, and whether they compile.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::costs::{self, Costs};
 use super::spec::printed;
 use super::{dump, selectable, text};
-use crate::field::FieldError;
-use crate::schema::cel::Compiled;
+use crate::schema::rules::Compiled;
 use crate::schema::structural::Structural;
 
 const REASONS: [&str; 4] = [

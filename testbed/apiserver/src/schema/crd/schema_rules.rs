@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::field::{ErrorType, FieldError};
 use serde_json::Value;
 
 use super::rules;
 use super::structural_rules::{children, property_of};
 use super::{text, texts};
-use crate::field::{ErrorType, FieldError};
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::text;
-use crate::field::FieldError;
 use crate::schema::structural::{Additional, Structural};
 
 const MAX_SELECTABLE: usize = 8;

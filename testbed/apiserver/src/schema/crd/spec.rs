@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::definition_names::dns_1035_label;
+use aplomb_apimachinery::field::{ErrorType, FieldError};
 use serde_json::{Map, Value};
 
 use super::schema_rules::{self, Above};
@@ -12,8 +14,6 @@ use super::version_parts::{
     validate_columns, validate_conversion, validate_deprecation, validate_selectable,
 };
 use super::{default_rules, dump, is_true, names, rules, structural_rules, text};
-use crate::field::{ErrorType, FieldError};
-use crate::schema::names::dns_1035_label;
 use crate::schema::structural::Structural;
 
 const ROOT_MEMBERS: [&str; 22] = [

@@ -2,18 +2,18 @@
 
 use std::sync::OnceLock;
 
+use aplomb_apimachinery::definition_names::dns_1123_subdomain;
+use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::resource::{Column, Decoded, Part, PatchMeta, Strategy};
+use aplomb_apimachinery::status::ApiError;
+use aplomb_builtin_kinds as kinds;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{default, spec, text, versions};
-use crate::field::FieldError;
-use crate::kinds;
-use crate::resource::{Column, Decoded, Part, PatchMeta, Strategy};
 use crate::schema::columns;
-use crate::schema::names::dns_1123_subdomain;
 use crate::schema::structural::Structural;
 use crate::schema::validate::formats;
-use crate::status::ApiError;
 
 /// The strategy of `customresourcedefinitions`.
 #[derive(Debug, Default)]

@@ -1,11 +1,11 @@
 //! What makes a schema structural: every field has a type on the spine, and what stands below
 //! `anyOf` and its kin only restricts values.
 
+use aplomb_apimachinery::field::FieldError;
+use aplomb_go_compat::regex::{Pattern, complaint};
 use serde_json::{Map, Value, json};
 
 use super::text;
-use crate::field::FieldError;
-use crate::schema::regex::{Pattern, complaint};
 
 /// Where on the spine a schema stands.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,11 +1,11 @@
 //! What a version declares besides its schema: printer columns, selectable fields, deprecation; and
 //! how versions are converted into each other.
 
+use aplomb_apimachinery::field::FieldError;
 use serde_json::Value;
 
 use super::spec::one_of;
 use super::{is_true, selectable, text};
-use crate::field::FieldError;
 use crate::schema::structural::Structural;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];

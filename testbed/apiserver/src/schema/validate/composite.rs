@@ -1,10 +1,10 @@
 //! `anyOf`, `oneOf`, `allOf` and `not`.
 
+use aplomb_apimachinery::field::go_quote;
 use serde_json::Value;
 
 use super::Walk;
 use super::failure::{Failure, Report};
-use crate::field::go_quote;
 use crate::schema::structural::Structural;
 
 pub(super) fn check(walk: &Walk<'_>, value: &Value, schema: &Structural, path: &str) -> Report {

@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 
-use crate::field::{ErrorType, FieldError, go_quote};
-use crate::go;
+use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
+use aplomb_go_compat as go;
 
 /// One failed check.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use crate::pattern::Pattern;
+use aplomb_go_compat::statics::StaticRegex;
 
 use super::super::structural::Structural;
 
@@ -71,30 +71,30 @@ fn checker(format: &str) -> Option<Check> {
 }
 
 struct Patterns {
-    object_id: Pattern,
-    email: Pattern,
-    hostname: Pattern,
-    mac: Pattern,
-    uuid: Pattern,
-    uuid3: Pattern,
-    uuid4: Pattern,
-    uuid5: Pattern,
-    ssn: Pattern,
-    hex_color: Pattern,
-    rgb_color: Pattern,
-    base64: Pattern,
-    credit_card: Pattern,
-    duration: Pattern,
-    go_duration: Pattern,
-    time: Pattern,
-    short_name: Pattern,
-    long_name: Pattern,
+    object_id: StaticRegex,
+    email: StaticRegex,
+    hostname: StaticRegex,
+    mac: StaticRegex,
+    uuid: StaticRegex,
+    uuid3: StaticRegex,
+    uuid4: StaticRegex,
+    uuid5: StaticRegex,
+    ssn: StaticRegex,
+    hex_color: StaticRegex,
+    rgb_color: StaticRegex,
+    base64: StaticRegex,
+    credit_card: StaticRegex,
+    duration: StaticRegex,
+    go_duration: StaticRegex,
+    time: StaticRegex,
+    short_name: StaticRegex,
+    long_name: StaticRegex,
 }
 
 static PATTERNS: LazyLock<Patterns> = LazyLock::new(patterns);
 
 fn patterns() -> Patterns {
-    let new = |source: &str| Pattern::new(source).expect("the patterns of this table compile");
+    let new = |source: &str| StaticRegex::new(source).expect("the patterns of this table compile");
     Patterns {
         object_id: new("(?i)^[0-9a-f]{24}$"),
         email: new(

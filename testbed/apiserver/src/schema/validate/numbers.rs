@@ -3,11 +3,11 @@
 //! Integers are compared as integers and everything else as floats; a bound that does not fit the
 //! declared type is itself a failure, as on the server.
 
+use aplomb_go_compat as go;
 use serde_json::{Number, Value};
 
 use super::failure::{Failure, Report};
 use super::formats;
-use crate::go;
 use crate::schema::structural::Structural;
 
 /// Integers a float can stand for exactly.

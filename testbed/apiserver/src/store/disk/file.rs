@@ -3,11 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
+use aplomb_apimachinery::private_file;
 use redb::{Builder, Database, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::head::Head;
 use super::{Error, Step, record};
-use crate::private_file;
 use crate::store::Change;
 
 /// Objects by place: what is there now, as JSON.

@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::status::GroupResource;
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend};
 use serde_json::Value;
 
 use super::{Compaction, Error, file, record};
-use crate::cached::Views;
-use crate::status::GroupResource;
 use crate::store::{Change, Key};
 
 /// What every database of this library begins with.

@@ -3,9 +3,9 @@
 //! What was written is not in the record: it is the object itself, or what the next record of the
 //! same key says was there before. So every state is on disk once.
 
+use aplomb_apimachinery::status::GroupResource;
 use jiff::Timestamp;
 
-use crate::status::GroupResource;
 use crate::store::Key;
 
 /// A write, read back.

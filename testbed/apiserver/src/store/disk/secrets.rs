@@ -8,7 +8,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::private_file;
+use aplomb_apimachinery::private_file;
 
 /// The secrets of one box. Cheap to clone; clones share them. Their values are never shown.
 #[derive(Clone, Default)]

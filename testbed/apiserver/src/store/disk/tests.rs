@@ -8,13 +8,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use aplomb_apimachinery::clock::Clock;
+use aplomb_apimachinery::status::GroupResource;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::*;
-use crate::clock::Clock;
-use crate::status::GroupResource;
 use crate::store::{Change, Key, Next, Store, Window};
 
 fn clock() -> Clock {

@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::scene::*;
+use super::fixture::*;
+use crate::children_state::SecretState;
 use crate::provisioner::world::{Observed, Plan, Step};
-use crate::seen::SecretState;
 
 /// Why a rotation begins, and the name it takes.
-fn begins(plan: &Plan) -> (Option<&str>, Option<&str>) {
+fn rotation_of(plan: &Plan) -> (Option<&str>, Option<&str>) {
     let name = plan.status.pending.as_ref().map(|it| it.name.as_str());
     (plan.status.rotation.reason.as_deref(), name)
 }
@@ -16,19 +16,19 @@ fn begins(plan: &Plan) -> (Option<&str>, Option<&str>) {
 fn what_is_as_it_should_be_stays() {
     let told = plan(&running(json!({}), "team", 2));
     assert!(told.step.is_none());
-    assert_eq!(begins(&told), (None, None));
-    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert_eq!(rotation_of(&told), (None, None));
+    assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));
     assert_eq!(told.status.daemons.as_deref(), Some("2/2"));
 }
 
 #[test]
-fn every_drift_asks_for_a_new_key_and_keeps_the_old_one() {
+fn every_drift_requests_a_new_key_and_keeps_the_old_one() {
     let rotate = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
     let cases = [
         (
             json!({ "spec": { "tags": { "size": "big" } } }),
             "TagsChanged",
-            named(1),
+            numbered_key_name(1),
         ),
         (
             json!({ "spec": { "key": { "name": "other" } } }),
@@ -38,67 +38,73 @@ fn every_drift_asks_for_a_new_key_and_keeps_the_old_one() {
         (
             json!({ "spec": { "key": { "rotateAfter": "1h" } } }),
             "Aged",
-            named(1),
+            numbered_key_name(1),
         ),
-        (rotate, "Asked", named(1)),
+        (rotate, "Asked", numbered_key_name(1)),
     ];
     for (change, reason, name) in cases {
         let told = plan(&running(change, "team", 2));
-        assert_eq!(begins(&told), (Some(reason), Some(&*name)));
+        assert_eq!(rotation_of(&told), (Some(reason), Some(&*name)));
         assert_eq!(
             told.status.key.as_ref().map(|it| it.name.as_str()),
             Some("team")
         );
         assert_eq!(
-            says(&told, "ProvisionerKeyReady"),
+            condition(&told, "ProvisionerKeyReady"),
             Some(("True", "ProvisionerKeyReady"))
         );
     }
 }
 
 #[test]
-fn an_annotation_is_honoured_once() {
+fn an_annotation_is_honored_once() {
     let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
     let mut world = running(change, "team", 2);
     world.status.rotation.honoured = Some("now".to_owned());
-    assert_eq!(begins(&plan(&world)), (None, None));
+    assert_eq!(rotation_of(&plan(&world)), (None, None));
 }
 
 #[test]
-fn a_key_that_somebody_deleted_is_replaced() {
+fn a_key_that_another_client_deleted_is_replaced() {
     let mut world = running(json!({}), "team", 2);
-    world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
+    world.progress.keys = [(place(), Ok(listed(Vec::new())))].into();
     let told = plan(&world);
-    assert_eq!(begins(&told), (Some("KeyVanished"), Some(&*named(1))));
+    assert_eq!(
+        rotation_of(&told),
+        (Some("KeyVanished"), Some(&*numbered_key_name(1)))
+    );
     assert!(told.status.key.is_none());
     assert_eq!(told.status.retiring.len(), 1);
 }
 
 #[test]
-fn a_list_from_before_the_key_was_made_says_nothing_about_it() {
+fn a_list_from_before_the_key_was_made_is_ignored() {
     let mut world = running(json!({}), "team", 2);
-    world.seen.keys = [(place(), Ok(listed(Vec::new())))].into();
+    world.progress.keys = [(place(), Ok(listed(Vec::new())))].into();
     world.status.key.as_mut().expect("a key").since = ago(0);
-    assert_eq!(begins(&plan(&world)), (None, None));
+    assert_eq!(rotation_of(&plan(&world)), (None, None));
 }
 
 #[test]
-fn a_lost_secret_is_replaced_and_the_old_key_stays_for_those_who_have_it() {
+fn a_lost_secret_is_replaced_and_the_old_key_stays_for_running_daemons() {
     let mut world = running(json!({}), "team", 2);
     world.secret = SecretState::Absent;
     let told = plan(&world);
-    assert_eq!(begins(&told), (Some("SecretLost"), Some(&*named(1))));
+    assert_eq!(
+        rotation_of(&told),
+        (Some("SecretLost"), Some(&*numbered_key_name(1)))
+    );
     assert!(told.status.key.is_some());
 }
 
 #[test]
-fn another_url_of_the_same_server_is_no_reason() {
+fn another_url_of_the_same_server_does_not_rotate() {
     let mut world = running(json!({}), "team", 2);
     let key = world.status.key.as_mut().expect("a key");
     key.binding.server_url = "http://192.0.2.1:3000".to_owned();
     key.id = Some("id-of-team".to_owned());
     let told = plan(&world);
-    assert_eq!(begins(&told), (None, None));
+    assert_eq!(rotation_of(&told), (None, None));
     assert_eq!(told.status.key.expect("a key").binding.server_url, URL);
 }
 
@@ -108,11 +114,11 @@ fn another_server_is_a_reason() {
     let key = world.status.key.as_mut().expect("a key");
     key.binding.server_url = "https://old.example.com".to_owned();
     key.id = Some("another-id".to_owned());
-    assert_eq!(begins(&plan(&world)).0, Some("ServerChanged"));
+    assert_eq!(rotation_of(&plan(&world)).0, Some("ServerChanged"));
 }
 
 /// A rotation whose new key is in use, while `old` and `new` daemons are connected.
-fn rotated(old: usize, new: usize) -> Observed {
+fn during_rotation(old: usize, new: usize) -> Observed {
     let mut world = running(json!({}), "team-1", new);
     world.status.rotation.sequence = 1;
     world.status.retiring = vec![aplomb_api::coder::RetiringKey {
@@ -122,15 +128,17 @@ fn rotated(old: usize, new: usize) -> Observed {
         used: true,
     }];
     let both = vec![daemons("team", old), daemons("team-1", new)];
-    world.seen.daemons = [(place(), Ok(listed(both)))].into();
+    world.progress.daemons = [(place(), Ok(listed(both)))].into();
     world
 }
 
 #[test]
 fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
-    assert!(matches!(plan(&rotated(0, 2)).step, Some(Step::Delete(key)) if key.name == "team"));
+    assert!(
+        matches!(plan(&during_rotation(0, 2)).step, Some(Step::Delete(key)) if key.name == "team")
+    );
     for (old, new) in [(2, 0), (1, 1), (1, 2), (0, 1)] {
-        let told = plan(&rotated(old, new));
+        let told = plan(&during_rotation(old, new));
         assert!(told.step.is_none(), "{old} {new} {:?}", told.step);
         assert_eq!(told.status.retiring.len(), 1);
     }
@@ -138,16 +146,16 @@ fn an_old_key_goes_when_the_new_one_has_all_daemons_and_it_has_none() {
 
 #[test]
 fn a_rotation_takes_nothing_back_while_daemons_of_the_old_key_serve() {
-    let told = plan(&rotated(2, 0));
-    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    let told = plan(&during_rotation(2, 0));
+    assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));
     assert_eq!(told.status.daemons.as_deref(), Some("2/2"));
-    let told = plan(&rotated(0, 1));
-    assert_eq!(says(&told, "Ready"), Some(("False", "SomeConnected")));
+    let told = plan(&during_rotation(0, 1));
+    assert_eq!(condition(&told, "Ready"), Some(("False", "SomeConnected")));
 }
 
 #[test]
 fn a_daemon_that_does_not_end_keeps_an_old_key_only_for_its_grace() {
-    let mut world = rotated(1, 2);
+    let mut world = during_rotation(1, 2);
     world.status.retiring[0].retired = ago(80_000);
     let begun = plan(&world);
     assert!(begun.step.is_none(), "{:?}", begun.step);
@@ -158,34 +166,34 @@ fn a_daemon_that_does_not_end_keeps_an_old_key_only_for_its_grace() {
 
 #[test]
 fn while_pods_are_being_replaced_no_grace_runs() {
-    let mut world = rotated(1, 2);
+    let mut world = during_rotation(1, 2);
     world.deployment.as_mut().expect("a deployment").rolled = false;
     assert_eq!(plan(&world).status.retiring[0].replaced, None);
 }
 
 #[test]
-fn an_old_key_stays_for_ever_while_the_new_one_has_nobody() {
-    let mut world = rotated(2, 0);
+fn an_old_key_stays_while_the_new_one_has_no_daemon() {
+    let mut world = during_rotation(2, 0);
     world.status.retiring[0].retired = ago(80_000);
     assert!(plan(&world).step.is_none());
 }
 
 #[test]
 fn a_deleted_key_is_no_longer_claimed() {
-    let mut world = rotated(0, 2);
-    world.seen.deleted = vec![key("team")];
+    let mut world = during_rotation(0, 2);
+    world.progress.deleted = vec![key("team")];
     let told = plan(&world);
     assert!(told.status.retiring.is_empty());
-    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));
 }
 
 #[test]
 fn a_second_rotation_takes_the_next_number() {
-    let mut world = rotated(2, 2);
+    let mut world = during_rotation(2, 2);
     world.status.rotation.honoured = Some("once".to_owned());
     let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "twice" } } });
     world.object = std::sync::Arc::new(object(change));
-    assert_eq!(begins(&plan(&world)).1, Some(&*named(2)));
+    assert_eq!(rotation_of(&plan(&world)).1, Some(&*numbered_key_name(2)));
 }
 
 #[test]
@@ -204,24 +212,30 @@ fn a_rotation_that_was_lost_on_the_way_is_begun_again() {
     let mut world = running(change, "team", 2);
     world.status = plan(&world).status;
     assert_eq!(world.status.rotation.honoured, None);
-    let mut made = listed_key(&named(1));
+    let mut made = listed_key(&numbered_key_name(1));
     made.created_at = now();
     let both = vec![listed_key("team"), made];
-    world.seen.keys = [(place(), Ok(listed(both)))].into();
+    world.progress.keys = [(place(), Ok(listed(both)))].into();
     world.status = plan(&world).status;
     assert!(world.status.pending.is_none());
-    assert_eq!(begins(&plan(&world)), (Some("Asked"), Some(&*named(2))));
+    assert_eq!(
+        rotation_of(&plan(&world)),
+        (Some("Asked"), Some(&*numbered_key_name(2)))
+    );
 }
 
 #[test]
-fn a_rotation_is_honoured_when_its_key_is_in_the_secret() {
+fn a_rotation_is_honored_when_its_key_is_in_the_secret() {
     let change = json!({ "metadata": { "annotations": { "coder.aplomb.dev/rotate": "now" } } });
     let mut world = running(change, "team", 2);
     world.status = plan(&world).status;
-    world.secret = holding(&named(1));
-    world.seen.keys = [(
+    world.secret = secret_holding(&numbered_key_name(1));
+    world.progress.keys = [(
         place(),
-        Ok(listed(vec![listed_key("team"), listed_key(&named(1))])),
+        Ok(listed(vec![
+            listed_key("team"),
+            listed_key(&numbered_key_name(1)),
+        ])),
     )]
     .into();
     let done = plan(&world);
@@ -230,23 +244,26 @@ fn a_rotation_is_honoured_when_its_key_is_in_the_secret() {
 }
 
 #[test]
-fn trouble_at_a_former_server_says_nothing_about_todays() {
-    let mut world = rotated(0, 2);
+fn trouble_at_a_former_server_does_not_affect_the_current_one() {
+    let mut world = during_rotation(0, 2);
     let old = &mut world.status.retiring[0].key;
     old.binding.server_url = "https://old.example.com".to_owned();
     let old = old.clone();
     world
-        .bound
-        .insert(crate::provisioner::world::KeyScope::of(&old));
-    let elsewhere = crate::provisioner::world::KeyScope::of(&old);
-    world.seen.daemons.insert(elsewhere, Ok(listed(Vec::new())));
-    world.seen.undeleted = vec![(old, refused(crate::client::CallErrorClass::Token))];
+        .bound_scopes
+        .insert(crate::provisioner::world::KeyScope::for_key(&old));
+    let elsewhere = crate::provisioner::world::KeyScope::for_key(&old);
+    world
+        .progress
+        .daemons
+        .insert(elsewhere, Ok(listed(Vec::new())));
+    world.progress.undeleted = vec![(old, refused_call(crate::client::CallErrorClass::Token))];
     let told = plan(&world);
     assert_eq!(
-        says(&told, "OperatorAccessReady").map(|it| it.0),
+        condition(&told, "OperatorAccessReady").map(|it| it.0),
         Some("True")
     );
-    assert_eq!(says(&told, "Ready"), Some(("True", "Proven")));
+    assert_eq!(condition(&told, "Ready"), Some(("True", "Proven")));
 }
 
 #[test]
@@ -254,11 +271,11 @@ fn a_key_that_took_the_name_of_ours_is_neither_used_nor_deleted() {
     // In use: ours is gone.
     let mut world = running(json!({}), "team", 2);
     world.status.key.as_mut().expect("a key").id = Some("ours".to_owned());
-    assert_eq!(begins(&plan(&world)).0, Some("KeyVanished"));
+    assert_eq!(rotation_of(&plan(&world)).0, Some("KeyVanished"));
     // Retired: ours needs no deletion any more.
-    let mut world = rotated(0, 2);
+    let mut world = during_rotation(0, 2);
     world.status.retiring[0].key.id = Some("ours".to_owned());
-    world.seen.keys = [(
+    world.progress.keys = [(
         place(),
         Ok(listed(vec![listed_key("team"), listed_key("team-1")])),
     )]

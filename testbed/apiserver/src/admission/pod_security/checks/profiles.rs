@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::field::go_quote;
 use serde_json::Value;
 
 use super::super::pod::{Pod, string};
 use super::super::words::{self, Setters, plural, silent};
 use super::Violation;
-use crate::field::go_quote;
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";

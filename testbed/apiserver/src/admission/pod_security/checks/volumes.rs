@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use aplomb_apimachinery::object;
 use serde_json::Value;
 
 use super::super::pod::{Pod, items};
 use super::super::words::{self, plural};
 use super::Violation;
-use crate::object;
 
 /// Sources that reach nothing outside of what the cluster manages.
 const ALLOWED: [&str; 9] = [

@@ -3,11 +3,11 @@
 
 use std::sync::LazyLock;
 
+use aplomb_builtin_kinds::{self as kinds, published};
 use serde_json::{Map, Value, json};
 
 use super::super::{builtin, raw};
 use crate::http::openapi::proto::Edition;
-use crate::kinds::{self, published};
 
 const MODEL_PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";

@@ -1,0 +1,6 @@
+//! The API server as its clients meet it.
+
+mod limits;
+mod readme;
+mod request_path;
+mod wire;

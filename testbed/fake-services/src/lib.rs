@@ -1,0 +1,7 @@
+//! Two services with their rate limits, for tests and for trying things out: [`hetzner`], a Hetzner
+//! Cloud API, and [`coderd`], a Coder server. Both are built on [`stand_in`].
+#![forbid(unsafe_code)]
+
+pub mod coderd;
+pub mod hetzner;
+pub mod stand_in;
