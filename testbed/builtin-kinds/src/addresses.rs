@@ -2,12 +2,13 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::print::{NONE, age, name};
 use super::value::{at, list, text};
-use super::{check, names, require, shown};
+use super::{check, require, shown};
 
 /// How service CIDRs behave.
 pub(super) const SERVICE_CIDR: Behaviour = Behaviour {
@@ -135,11 +136,11 @@ fn parent(address: &Value) -> Vec<FieldError> {
     if parent.is_null() {
         return vec![FieldError::required(field, "")];
     }
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = Vec::new();
     let group = text(parent, &["group"]);
     if !group.is_empty() {
-        let wrong = names::subdomain(group, false);
+        let wrong = validation::dns_subdomain(group, false);
         errors.extend(check::invalid(&format!("{field}.group"), group, wrong));
     }
     errors.extend(require::named(parent, "resource", field, segment));

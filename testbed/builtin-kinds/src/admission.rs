@@ -6,12 +6,12 @@ pub(super) mod mutating;
 mod resources;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::print::{age, name, selector};
 use super::value::{at, default_to, has, items_mut, list, text};
 
@@ -100,7 +100,11 @@ fn validate_binding(binding: &Value) -> Vec<FieldError> {
     let spec = at(binding, &["spec"]);
     let mut errors = match text(spec, &["policyName"]) {
         "" => vec![FieldError::required("spec.policyName", "")],
-        name => check::invalid("spec.policyName", name, names::subdomain(name, false)),
+        name => check::invalid(
+            "spec.policyName",
+            name,
+            validation::dns_subdomain(name, false),
+        ),
     };
     let reference = at(spec, &["paramRef"]);
     if reference.is_object() {

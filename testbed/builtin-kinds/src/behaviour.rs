@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::{Part, RowOrder};
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::names;
 use super::print;
 
 /// What `/status` may not change of kinds where it may change nothing but the status.
@@ -86,7 +86,7 @@ impl Behaviour {
         validate: |_| Vec::new(),
         validate_update: |_, _, _| Vec::new(),
         validates_updates: true,
-        name: names::subdomain,
+        name: validation::dns_subdomain,
         unconditional: true,
         create_on_update: false,
         generation: &[],

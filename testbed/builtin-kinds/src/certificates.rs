@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::behaviour::Behaviour;
 use super::print::{NONE, age, name, or, seconds};
 use super::value::{at, list, number, restore, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 const USAGES: [&str; 23] = [
     "any",
@@ -41,7 +42,7 @@ const USAGES: [&str; 23] = [
 
 /// How signing requests behave.
 pub(super) const SIGNING_REQUEST: Behaviour = Behaviour {
-    name: names::path_segment,
+    name: validation::path_segment,
     prepare_create: |request| set(request, &["status"], json!({})),
     prepare_update: |request, old, part| {
         if part == Part::Main {
@@ -138,7 +139,8 @@ fn signer(name: &str) -> Vec<FieldError> {
     }
     match name.split('/').collect::<Vec<_>>().as_slice() {
         [domain, path] if !path.is_empty() => {
-            let mut errors = check::invalid(field, domain, names::subdomain(domain, false));
+            let mut errors =
+                check::invalid(field, domain, validation::dns_subdomain(domain, false));
             if !domain.contains('.') {
                 let why = "should be a domain with at least two segments separated by dots";
                 errors.push(FieldError::invalid(field, *domain, why));

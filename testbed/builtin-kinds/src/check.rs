@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::names;
 use super::value::{at, has, list, members, number, text};
 
 /// Not less than zero.
@@ -56,16 +56,16 @@ pub(super) fn immutable(new: &Value, old: &Value, path: &[&str]) -> Vec<FieldErr
 pub(super) fn labels(object: &Value, path: &[&str], field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in members(object, path) {
-        errors.extend(invalid(field, key, names::qualified(key)));
+        errors.extend(invalid(field, key, validation::label_key(key)));
         let value = value.as_str().unwrap_or("");
-        errors.extend(invalid(field, value, names::label_value(value)));
+        errors.extend(invalid(field, value, validation::label_value(value)));
     }
     errors
 }
 
 /// The value of a label, with all that is wrong in one error.
 pub(super) fn label_value(value: &str, field: &str) -> Option<FieldError> {
-    let wrong = names::label_value(value);
+    let wrong = validation::label_value(value);
     (!wrong.is_empty()).then(|| FieldError::invalid(field, value, wrong.join(";")))
 }
 
@@ -92,13 +92,17 @@ pub(super) fn label_selector(selector: &Value, field: &str) -> Vec<FieldError> {
             )),
         }
         let key = text(expression, &["key"]);
-        errors.extend(invalid(&format!("{field}.key"), key, names::qualified(key)));
+        errors.extend(invalid(
+            &format!("{field}.key"),
+            key,
+            validation::label_key(key),
+        ));
         for (position, value) in values.iter().enumerate() {
             let value = value.as_str().unwrap_or("");
             errors.extend(invalid(
                 &format!("{field}.values[{position}]"),
                 value,
-                names::label_value(value),
+                validation::label_value(value),
             ));
         }
     }
@@ -135,7 +139,7 @@ pub(super) fn port_number(value: i64) -> Option<String> {
 /// A port by number or by name.
 pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> {
     match port {
-        Value::String(name) => invalid(field, name, names::port_name(name)),
+        Value::String(name) => invalid(field, name, validation::port_name(name)),
         Value::Number(number) => {
             let number = number.as_i64().unwrap_or(0);
             port_number(number)
@@ -150,7 +154,7 @@ pub(super) fn port_number_or_name(port: &Value, field: &str) -> Vec<FieldError> 
 /// A nonnegative number or a percentage.
 pub(super) fn int_or_percent(value: &Value, field: &str) -> Vec<FieldError> {
     match value {
-        Value::String(percent) => invalid(field, percent, names::percent(percent)),
+        Value::String(percent) => invalid(field, percent, validation::percent(percent)),
         Value::Number(number) if number.as_i64().is_some_and(|n| n < 0) => {
             vec![FieldError::new(
                 ErrorType::Invalid,
@@ -334,7 +338,7 @@ pub(super) fn conditions(conditions: &[Value], field: &str) -> Vec<FieldError> {
 fn condition_parts(condition: &Value, field: &str) -> Vec<FieldError> {
     let part = |key: &str| (text(condition, &[key]), format!("{field}.{key}"));
     let (kind, kind_field) = part("type");
-    let mut errors = invalid(&kind_field, kind, names::qualified(kind));
+    let mut errors = invalid(&kind_field, kind, validation::label_key(kind));
     let (status, status_field) = part("status");
     errors.extend(one_of(&status_field, status, &["False", "True", "Unknown"]));
     if let Some(generation) = number(condition, &["observedGeneration"]).filter(|g| *g < 0) {
@@ -355,7 +359,7 @@ fn condition_parts(condition: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(invalid(
             &reason_field,
             reason,
-            names::condition_reason(reason),
+            validation::condition_reason(reason),
         ));
     }
     let (message, message_field) = part("message");

@@ -2,6 +2,7 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use super::pods::defaults::resource_list;
 use super::print::{access_modes, age, name, or};
 use super::quantity::Quantity;
 use super::value::{at, default_to, has, list, protect, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
@@ -110,7 +111,11 @@ pub(super) fn spec(spec: &Value, field: &str) -> Vec<FieldError> {
         let name = text(spec, &[key]);
         if !name.is_empty() {
             let field = format!("{field}.{key}");
-            errors.extend(check::invalid(&field, name, names::subdomain(name, false)));
+            errors.extend(check::invalid(
+                &field,
+                name,
+                validation::dns_subdomain(name, false),
+            ));
         }
     }
     let modes = &["Block", "Filesystem"];

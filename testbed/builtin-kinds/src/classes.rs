@@ -1,13 +1,14 @@
 //! Priority classes and runtime classes: what a Pod may name.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
+use super::check;
 use super::pods::{resource_requirements, tolerations};
 use super::print::{age, count, flag, name};
 use super::value::{at, default_to, number, text};
-use super::{check, names};
 
 /// What users may give; above are the classes of the system.
 const HIGHEST: i64 = 1_000_000_000;
@@ -95,7 +96,7 @@ fn reserved(class: &Value, own_name: &str, value: i64) -> Option<FieldError> {
 fn runtime_class(class: &Value) -> Vec<FieldError> {
     let mut errors = match text(class, &["handler"]) {
         "" => vec![FieldError::required("handler", "")],
-        handler => check::invalid("handler", handler, names::label(handler, false)),
+        handler => check::invalid("handler", handler, validation::dns_label(handler, false)),
     };
     let overhead = json!({ "limits": at(class, &["overhead", "podFixed"]) });
     errors.extend(resource_requirements(&overhead, "overhead"));

@@ -2,12 +2,12 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::pods::TAINT_EFFECTS;
 use super::print::{NONE, UNKNOWN, age, name, or};
 use super::quantity::Quantity;
@@ -27,7 +27,7 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
     },
     validate: validate_namespace,
     validate_update: validate_namespace_status,
-    name: names::label,
+    name: validation::dns_label,
     selectable: |namespace| {
         vec![
             (
@@ -103,7 +103,7 @@ fn validate_namespace(namespace: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             "spec.finalizers",
             finalizer,
-            names::qualified(finalizer),
+            validation::label_key(finalizer),
         ));
         if !finalizer.contains('/')
             && !matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion")
@@ -192,7 +192,7 @@ fn validate_taint(taint: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let (key, value) = (text(taint, &["key"]), text(taint, &["value"]));
     let at_key = format!("{field}.key");
-    errors.extend(check::invalid(&at_key, key, names::qualified(key)));
+    errors.extend(check::invalid(&at_key, key, validation::label_key(key)));
     errors.extend(check::label_value(value, &format!("{field}.value")));
     let at_effect = format!("{field}.effect");
     match text(taint, &["effect"]) {

@@ -3,13 +3,13 @@
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::json;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
-use super::names;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, members, restore, set, text};
 
@@ -228,7 +228,7 @@ fn immutable(new: &Value, old: &Value, fields: &[&str]) -> Vec<FieldError> {
 
 fn bad_key(map: &str, key: &str) -> Vec<FieldError> {
     let field = format!("{map}[{key}]");
-    names::config_map_key(key)
+    validation::config_map_key(key)
         .into_iter()
         .map(|why| FieldError::invalid(&field, key, why))
         .collect()

@@ -2,12 +2,13 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::behaviour::{Behaviour, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
-use super::{check, names, require};
+use super::{check, require};
 
 const NODES: [&str; 4] = [
     "nodeName",
@@ -133,7 +134,7 @@ fn default_count(request: &mut Value) {
 }
 
 fn label(name: &str) -> Vec<String> {
-    names::label(name, false)
+    validation::dns_label(name, false)
 }
 
 fn requests(spec: &Value, field: &str) -> Vec<FieldError> {
@@ -162,7 +163,7 @@ fn requests(spec: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn exact(request: &Value, field: &str) -> Vec<FieldError> {
-    let subdomain = |name: &str| names::subdomain(name, false);
+    let subdomain = |name: &str| validation::dns_subdomain(name, false);
     let mut errors = require::named(request, "deviceClassName", field, subdomain);
     errors.extend(selectors(request, field));
     let modes = &["All", "ExactCount"];
@@ -178,7 +179,7 @@ fn selectors(holder: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn slice_spec(spec: &Value) -> Vec<FieldError> {
-    let subdomain = |name: &str| names::subdomain(name, false);
+    let subdomain = |name: &str| validation::dns_subdomain(name, false);
     let mut errors = require::named(spec, "driver", "spec", subdomain);
     errors.extend(require::given(at(spec, &["pool"]), "name", "spec.pool", ""));
     let why = "must be greater than zero";

@@ -2,12 +2,12 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::print::{NONE, age, first_three, name};
 use super::require;
 use super::value::{at, default_to, has, items_mut, list, number, set, text};
@@ -154,7 +154,7 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &field,
                 port_name,
-                names::label(port_name, false),
+                validation::dns_label(port_name, false),
             ));
         }
         if ports[..index]
@@ -169,7 +169,7 @@ fn validate_slice_shape(slice: &Value) -> Vec<FieldError> {
             protocol,
             &["SCTP", "TCP", "UDP"],
         ));
-        let rule = names::qualified;
+        let rule = validation::label_key;
         errors.extend(require::spelled(port, "appProtocol", &field, rule));
     }
     errors
@@ -194,11 +194,11 @@ fn validate_slice_endpoints(slice: &Value) -> Vec<FieldError> {
 
 fn validate_slice_endpoint(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldError> {
     let mut errors = validate_addresses(endpoint, kind, &format!("{field}.addresses"));
-    let rule = |name: &str| names::subdomain(name, false);
+    let rule = |name: &str| validation::dns_subdomain(name, false);
     errors.extend(require::spelled(endpoint, "nodeName", field, rule));
     let topology = format!("{field}.deprecatedTopology");
     errors.extend(check::labels(endpoint, &["deprecatedTopology"], &topology));
-    let rule = |name: &str| names::label(name, false);
+    let rule = |name: &str| validation::dns_label(name, false);
     errors.extend(require::spelled(endpoint, "hostname", field, rule));
     errors.extend(validate_hints(endpoint, field));
     errors
@@ -223,7 +223,7 @@ fn validate_addresses(endpoint: &Value, kind: &str, field: &str) -> Vec<FieldErr
 fn validate_address(address: &str, kind: &str, list_field: &str, index: usize) -> Vec<FieldError> {
     let field = format!("{list_field}[{index}]");
     if kind == "FQDN" {
-        return names::fully_qualified(address, &field);
+        return validation::fully_qualified(address, &field);
     }
     if kind != "IPv4" && kind != "IPv6" {
         return Vec::new();
@@ -250,8 +250,13 @@ fn validate_address(address: &str, kind: &str, list_field: &str, index: usize) -
 fn validate_hints(endpoint: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, rule) in [
-        ("forZones", names::label_value as fn(&str) -> Vec<String>),
-        ("forNodes", |name: &str| names::subdomain(name, false)),
+        (
+            "forZones",
+            validation::label_value as fn(&str) -> Vec<String>,
+        ),
+        ("forNodes", |name: &str| {
+            validation::dns_subdomain(name, false)
+        }),
     ] {
         let hints = list(endpoint, &["hints", key]);
         let field = format!("{field}.hints.{key}");
@@ -304,7 +309,7 @@ fn validate_endpoint_address(address: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.hostname"),
             host,
-            names::label(host, false),
+            validation::dns_label(host, false),
         ));
     }
     if has(address, &["nodeName"]) {
@@ -312,7 +317,7 @@ fn validate_endpoint_address(address: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.nodeName"),
             node,
-            names::subdomain(node, false),
+            validation::dns_subdomain(node, false),
         ));
     }
     errors.extend(check::endpoint_ip(ip, &format!("{field}.ip")));
@@ -327,7 +332,7 @@ fn validate_endpoint_port(port: &Value, require_name: bool, field: &str) -> Vec<
         name => errors.extend(check::invalid(
             &format!("{field}.name"),
             name,
-            names::label(name, false),
+            validation::dns_label(name, false),
         )),
     }
     let number = number(port, &["port"]).unwrap_or(0);
@@ -344,7 +349,7 @@ fn validate_endpoint_port(port: &Value, require_name: bool, field: &str) -> Vec<
         errors.extend(check::invalid(
             &format!("{field}.appProtocol"),
             app,
-            names::qualified(app),
+            validation::label_key(app),
         ));
     }
     errors

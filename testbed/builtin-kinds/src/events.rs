@@ -2,12 +2,12 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::print::{name, or, since};
 use super::shown;
 use super::value::{at, has, number, text};
@@ -161,7 +161,7 @@ fn validate_legacy(event: &Value, controller: &str) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "namespace",
         namespace,
-        names::subdomain(namespace, false),
+        validation::dns_subdomain(namespace, false),
     ));
     errors
 }
@@ -175,7 +175,7 @@ fn validate_fields(event: &Value, controller: &str) -> Vec<FieldError> {
     errors.extend(check::invalid(
         controller,
         reporter,
-        names::qualified(reporter),
+        validation::label_key(reporter),
     ));
     for (key, limit, required) in [
         ("reportingInstance", 128, true),

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::print::{NONE, age, name, or};
 use super::value::{at, default_to, has, list, text};
-use super::{check, names, require};
+use super::{check, require};
 
 mod rules;
 
@@ -65,7 +66,8 @@ fn two_classes(ingress: &Value) -> Option<FieldError> {
 }
 
 fn class_spec(spec: &Value) -> Vec<FieldError> {
-    let mut errors = names::domain_prefixed_path(text(spec, &["controller"]), "spec.controller");
+    let mut errors =
+        validation::domain_prefixed_path(text(spec, &["controller"]), "spec.controller");
     let parameters = at(spec, &["parameters"]);
     if parameters.is_null() {
         return errors;
@@ -86,7 +88,11 @@ fn class_spec(spec: &Value) -> Vec<FieldError> {
             errors.push(FieldError::required(field, why));
         }
         ("Namespace", Some(name)) => {
-            errors.extend(check::invalid(&field, name, names::label(name, false)));
+            errors.extend(check::invalid(
+                &field,
+                name,
+                validation::dns_label(name, false),
+            ));
         }
         ("Cluster", Some(_)) => {
             let why = "`parameters.scope` is set to 'Cluster'";
@@ -99,10 +105,10 @@ fn class_spec(spec: &Value) -> Vec<FieldError> {
 
 /// Group, kind and name of another object.
 fn object_reference(reference: &Value, field: &str) -> Vec<FieldError> {
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = Vec::new();
     if let Some(group) = at(reference, &["apiGroup"]).as_str() {
-        let wrong = names::subdomain(group, false);
+        let wrong = validation::dns_subdomain(group, false);
         errors.extend(check::invalid(&format!("{field}.apiGroup"), group, wrong));
     }
     errors.extend(require::named(reference, "kind", field, segment));

@@ -68,8 +68,6 @@ pub use subkinds::{Subkind, label_selector_text, subkind};
 use aplomb_apimachinery::resource::{Decoded, PatchMeta, Resource, Strategy};
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 
-use aplomb_apimachinery::builtin_names as names;
-
 use self::behaviour::Behaviour;
 use self::data::Entry;
 use self::gotype::GoType;

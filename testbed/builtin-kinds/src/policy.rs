@@ -4,12 +4,12 @@ use std::net::IpAddr;
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::print::{age, count, int_or_string, name, selector_or_none};
 use super::require;
 use super::shown;
@@ -19,7 +19,7 @@ use super::value::{at, default_to, has, items_mut, list, number, set, text};
 pub(super) const POD_DISRUPTION_BUDGET: Behaviour = Behaviour {
     validate: validate_budget,
     validate_update: validate_budget_status,
-    name: names::path_segment,
+    name: validation::path_segment,
     unconditional: false,
     generation: &[&["spec"]],
     cells: budget_cells,
@@ -187,7 +187,11 @@ fn validate_port(port: &Value, field: &str) -> Vec<FieldError> {
                 let why = "may not be specified when `port` is non-numeric";
                 errors.push(FieldError::invalid(&end_field, end, why));
             }
-            errors.extend(check::invalid(&port_field, named, names::port_name(named)));
+            errors.extend(check::invalid(
+                &port_field,
+                named,
+                validation::port_name(named),
+            ));
         }
         _ => errors.extend(end.map(|end| {
             FieldError::invalid(

@@ -1,12 +1,12 @@
 //! Roles, cluster roles and their bindings: their form. What they allow is decided elsewhere.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::behaviour::Behaviour;
 use super::check;
-use super::names;
 use super::print::{age, name, name_and_creation};
 use super::shown;
 use super::value::{at, default_to, has, items_mut, list, text};
@@ -14,7 +14,7 @@ use super::value::{at, default_to, has, items_mut, list, text};
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 const ANY: Behaviour = Behaviour {
-    name: |name, _| names::path_segment(name, false),
+    name: |name, _| validation::path_segment(name, false),
     create_on_update: true,
     ..Behaviour::PLAIN
 };
@@ -142,7 +142,7 @@ fn validate_binding(binding: &Value, kinds: &[&str], namespaced: bool) -> Vec<Fi
         name => errors.extend(check::invalid(
             "roleRef.name",
             name,
-            names::path_segment(name, false),
+            validation::path_segment(name, false),
         )),
     }
     for (index, subject) in list(binding, &["subjects"]).iter().enumerate() {
@@ -169,7 +169,7 @@ fn validate_subject(subject: &Value, namespaced: bool, field: &str) -> Vec<Field
                 errors.extend(check::invalid(
                     &format!("{field}.name"),
                     name,
-                    names::subdomain(name, false),
+                    validation::dns_subdomain(name, false),
                 ));
             }
             errors.extend(check::one_of(&group_field, group, &[""]));

@@ -2,13 +2,14 @@
 
 use aplomb_apimachinery::field::{FieldError, go_quote};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::{Behaviour, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, list, number, set, text};
-use super::{check, names, require};
+use super::{check, require};
 
 /// How API services behave.
 pub(super) const API_SERVICE: Behaviour = Behaviour {
@@ -33,7 +34,7 @@ pub(super) const API_SERVICE: Behaviour = Behaviour {
     },
     validates_updates: false,
     unconditional: false,
-    name: names::path_segment,
+    name: validation::path_segment,
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells,
@@ -86,13 +87,13 @@ fn validate(service: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             "spec.group",
             group,
-            names::subdomain(group, false),
+            validation::dns_subdomain(group, false),
         ));
     }
     errors.extend(check::invalid(
         "spec.version",
         version,
-        names::rfc1035_label(version),
+        validation::dns_1035_label(version),
     ));
     for (key, most) in [("groupPriorityMinimum", 20_000), ("versionPriority", 1000)] {
         let value = number(spec, &[key]).unwrap_or(0);

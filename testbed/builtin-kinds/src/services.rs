@@ -6,11 +6,11 @@ mod ports;
 mod validate;
 
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::behaviour::Behaviour;
-use super::names;
 use super::print::{NONE, age, labels, name, or};
 use super::value::{at, default_to, items_mut, list, number, restore, set, text};
 
@@ -21,7 +21,7 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     validate: validate::service,
     validate_update: validate::update,
     validates_updates: false,
-    name: names::label,
+    name: validation::dns_label,
     create_on_update: true,
     selectable: |service| {
         let field = |key: &str| text(service, &["spec", key]).to_owned();

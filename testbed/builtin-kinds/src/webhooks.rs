@@ -1,13 +1,14 @@
 //! Webhook configurations: checked, stored and printed. No webhook is called.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::admission::rule;
 use super::behaviour::Behaviour;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
-use super::{check, names, require, shown};
+use super::{check, require, shown};
 
 /// How validating webhook configurations behave.
 pub(super) const VALIDATING: Behaviour = Behaviour {
@@ -78,7 +79,7 @@ const POLICIES: [(&str, [&str; 2]); 2] = [
 
 fn validate_webhook(webhook: &Value, field: &str) -> Vec<FieldError> {
     let own = text(webhook, &["name"]);
-    let mut errors = names::three_segments(own, &format!("{field}.name"));
+    let mut errors = validation::three_segments(own, &format!("{field}.name"));
     errors.extend(require::each(webhook, "rules", field, rule));
     for (key, allowed) in POLICIES {
         errors.extend(require::known(webhook, key, field, &allowed));
@@ -168,7 +169,11 @@ fn review_versions(webhook: &Value, field: &str) -> Vec<FieldError> {
         if versions[..index].contains(version) {
             errors.push(FieldError::invalid(field, name, "duplicate version"));
         } else {
-            errors.extend(check::invalid(&field, name, names::rfc1035_label(name)));
+            errors.extend(check::invalid(
+                &field,
+                name,
+                validation::dns_1035_label(name),
+            ));
         }
     }
     if !versions

@@ -9,10 +9,10 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_apimachinery::names;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
+use aplomb_apimachinery::validation;
 use aplomb_apiserver::call::DeleteOptions;
 use aplomb_apiserver::server::ApiServer;
 use aplomb_apiserver::store::{Change, Key};
@@ -274,8 +274,7 @@ fn from_template(set: &Value) -> Value {
     // A prefix that gives invalid names is used as it is, without the dash that would be nicer.
     let name = object::name(set);
     let dashed = format!("{name}-");
-    let masked = names::mask_trailing_dash(&dashed);
-    let prefix = if names::dns_subdomain(&masked).is_empty() {
+    let prefix = if validation::dns_subdomain(&dashed, true).is_empty() {
         dashed
     } else {
         name.to_owned()

@@ -135,7 +135,7 @@ impl Parser<'_> {
 
     /// A layout with a fraction wants exactly that many digits; one without takes any number.
     fn fraction(&mut self) -> Result<u32, String> {
-        let digits = self.rest.strip_prefix('.').map_or(0, |rest| {
+        let digits = self.rest.strip_prefix(['.', ',']).map_or(0, |rest| {
             rest.bytes().take_while(u8::is_ascii_digit).count()
         });
         if self.layout == MICROS && (digits < 6) {
@@ -185,6 +185,10 @@ mod tests {
         assert_eq!(
             seconds("2026-01-02T03:04:05.9+01:00").as_deref(),
             Ok("2026-01-02T02:04:05Z")
+        );
+        assert_eq!(
+            seconds("2026-01-02T03:04:05,678+02:00").as_deref(),
+            Ok("2026-01-02T01:04:05Z")
         );
         assert_eq!(
             micros("2026-01-02T03:04:05.123456Z").as_deref(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use aplomb_apimachinery::names;
+use aplomb_apimachinery::validation;
 use aplomb_cel::{Host, Outcome, Val};
 
 use super::request::Request;
@@ -66,10 +66,10 @@ impl Question {
     }
 
     fn service_account(&self, namespace: &str, name: &str) -> Outcome {
-        if !names::dns_subdomain(name).is_empty() {
+        if !validation::dns_subdomain(name, false).is_empty() {
             return Err("Invalid service account name".to_owned());
         }
-        if !names::dns_label(namespace).is_empty() {
+        if !validation::dns_label(namespace, false).is_empty() {
             return Err("Invalid service account namespace".to_owned());
         }
         let everybody = "system:serviceaccounts";

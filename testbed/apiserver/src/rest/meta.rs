@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use aplomb_apimachinery::field::{ErrorType, FieldError, go_quote};
-use aplomb_apimachinery::names;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
+use aplomb_apimachinery::validation;
 
 /// All annotations of an object together may not be larger than this.
 const ANNOTATIONS_LIMIT: usize = 256 * 1024;
@@ -88,7 +88,7 @@ fn kind_rule(resource: &Resource) -> impl Fn(&str, bool) -> Vec<String> {
 
 /// The generic code's view of any object's metadata.
 pub(super) fn validate_any(resource: &Resource, object: &Value) -> Vec<FieldError> {
-    validate(resource, object, &names::path_segment)
+    validate(resource, object, &validation::path_segment)
 }
 
 fn validate(resource: &Resource, object: &Value, name_rule: NameRule<'_>) -> Vec<FieldError> {
@@ -139,7 +139,7 @@ fn namespace_errors(resource: &Resource, namespace: &str) -> Vec<FieldError> {
     match (resource.namespaced, namespace.is_empty()) {
         (true, true) => vec![FieldError::required(field, "")],
         (true, false) => {
-            let wrong = names::dns_label(namespace);
+            let wrong = validation::dns_label(namespace, false);
             wrong
                 .iter()
                 .map(|e| FieldError::invalid(field, namespace, e))
@@ -159,12 +159,12 @@ fn label_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
         let field = "metadata.labels";
         let value = value.as_str().unwrap_or_default();
         errors.extend(
-            names::label_key(key)
+            validation::label_key(key)
                 .iter()
                 .map(|e| FieldError::invalid(field, key.as_str(), e)),
         );
         errors.extend(
-            names::label_value(value)
+            validation::label_value(value)
                 .iter()
                 .map(|e| FieldError::invalid(field, value, e)),
         );
@@ -180,7 +180,7 @@ fn annotation_errors(meta: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in annotations {
-        let wrong = names::label_key(&key.to_lowercase());
+        let wrong = validation::label_key(&key.to_lowercase());
         errors.extend(
             wrong
                 .iter()
@@ -289,7 +289,7 @@ fn finalizer_errors(object: &Value) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = finalizers
         .iter()
         .flat_map(|name| {
-            names::label_key(name)
+            validation::label_key(name)
                 .into_iter()
                 .map(|e| FieldError::invalid(field, *name, e))
         })

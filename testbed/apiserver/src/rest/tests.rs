@@ -78,12 +78,7 @@ impl Strategy for Plain {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let name = if prefix {
-            aplomb_apimachinery::names::mask_trailing_dash(name)
-        } else {
-            name.to_owned()
-        };
-        aplomb_apimachinery::names::dns_subdomain(&name)
+        aplomb_apimachinery::validation::dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {

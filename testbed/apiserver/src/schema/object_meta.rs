@@ -6,7 +6,6 @@
 use serde_json::{Map, Value};
 
 use aplomb_go_compat as go;
-use aplomb_go_compat::meta_time as go_time;
 
 /// Metadata after decoding.
 #[derive(Debug, Default)]
@@ -189,7 +188,7 @@ impl Reader {
     }
 
     fn time(&mut self, text: &str) -> Option<Value> {
-        match go_time::parse(text) {
+        match go::time::seconds(text) {
             Ok(time) => Some(time.into()),
             Err(message) => {
                 self.error.get_or_insert(message);

@@ -1,9 +1,9 @@
 //! How custom resources of one CRD version behave.
 
-use aplomb_apimachinery::definition_names as names;
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::{Column, Decoded, Part, Strategy};
 use aplomb_apimachinery::status::ApiError;
+use aplomb_apimachinery::validation;
 use aplomb_go_compat as go;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -267,12 +267,7 @@ impl Strategy for CrdStrategy {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let masked = if prefix {
-            name.strip_suffix('-').map(|n| format!("{n}a"))
-        } else {
-            None
-        };
-        names::dns_1123_subdomain(masked.as_deref().unwrap_or(name))
+        validation::dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {

@@ -1,12 +1,13 @@
 //! Mutating admission policies and their bindings: checked, stored and printed, not evaluated.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::behaviour::Behaviour;
 use super::super::print::{age, name};
 use super::super::value::{at, default_to, has, list, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 use super::{BINDING, binding_cells, default_match, param_kind, resources};
 
 /// How mutating policies behave.
@@ -41,7 +42,11 @@ pub(in super::super) const POLICY_BINDING: Behaviour = Behaviour {
         let spec = at(binding, &["spec"]);
         let mut errors = match text(spec, &["policyName"]) {
             "" => vec![FieldError::required("spec.policyName", "")],
-            name => check::invalid("spec.policyName", name, names::subdomain(name, false)),
+            name => check::invalid(
+                "spec.policyName",
+                name,
+                validation::dns_subdomain(name, false),
+            ),
         };
         if has(spec, &["paramRef"]) {
             errors.extend(resources::param_ref(

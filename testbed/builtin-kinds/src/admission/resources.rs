@@ -1,11 +1,11 @@
 //! What policies and bindings may say about the requests they are for and about their parameters.
 
-use aplomb_apimachinery::definition_names::dns_1035_label;
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
@@ -43,7 +43,7 @@ pub(in super::super) fn rule(rule: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &at_name,
             text,
-            names::path_segment(text, false),
+            validation::path_segment(text, false),
         ));
         if named[..index].contains(name) {
             errors.push(FieldError::duplicate(at_name, text));
@@ -134,7 +134,7 @@ pub(super) fn param_kind(kind: &Value, field: &str) -> Vec<FieldError> {
     match text(kind, &["kind"]) {
         "" => errors.push(FieldError::required(at_kind, "")),
         kind => {
-            let wrong = dns_1035_label(&kind.to_lowercase());
+            let wrong = validation::dns_1035_label(&kind.to_lowercase());
             if !wrong.is_empty() {
                 let why = "may have mixed case, but should otherwise match: ";
                 let why = format!("{why}{}", wrong.join(","));
@@ -162,12 +162,12 @@ fn api_version(stated: &str, field: &str) -> Vec<FieldError> {
         }
     };
     if !group.is_empty() {
-        judge(group, names::subdomain(group, false));
+        judge(group, validation::dns_subdomain(group, false));
     }
     if version.is_empty() {
         judge(stated, vec!["version must be specified".to_owned()]);
     } else {
-        judge(version, dns_1035_label(version));
+        judge(version, validation::dns_1035_label(version));
     }
     errors
 }
@@ -183,7 +183,7 @@ pub(super) fn param_ref(reference: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &field,
             name,
-            names::path_segment(name, false),
+            validation::path_segment(name, false),
         ));
         if selector.is_object() {
             errors.push(FieldError::forbidden(field, exclusive));

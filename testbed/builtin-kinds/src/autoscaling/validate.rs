@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check::{self, one_of};
-use super::super::names;
 use super::super::require::{each, given, holds, known, named, nonnegative_quantity, positive};
 use super::super::value::{at, has, list, number, text};
 
@@ -83,7 +83,7 @@ fn spec(scaler: &Value, any_version: bool, core_group: bool) -> Vec<FieldError> 
 }
 
 fn reference(object: &Value, field: &str, any_version: bool, core_group: bool) -> Vec<FieldError> {
-    let segment = |name: &str| names::path_segment(name, false);
+    let segment = |name: &str| validation::path_segment(name, false);
     let mut errors = named(object, "kind", field, segment);
     errors.extend(named(object, "name", field, segment));
     let version = text(object, &["apiVersion"]);
@@ -202,7 +202,7 @@ fn container(source: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.container"),
             name,
-            names::label(name, false),
+            validation::dns_label(name, false),
         ));
     }
     errors
@@ -216,7 +216,7 @@ fn identifier(metric: &Value, field: &str) -> Vec<FieldError> {
     check::invalid(
         &format!("{field}.name"),
         name,
-        names::path_segment(name, false),
+        validation::path_segment(name, false),
     )
 }
 

@@ -1,10 +1,11 @@
 //! What is wrong with a flow schema.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const METHODS: [&str; 2] = ["ByNamespace", "ByUser"];
 const VERBS: [&str; 8] = [
@@ -49,7 +50,11 @@ pub(super) fn schema(schema: &Value) -> Vec<FieldError> {
             "must reference a priority level",
         ));
     } else {
-        errors.extend(check::invalid(field, level, names::subdomain(level, false)));
+        errors.extend(check::invalid(
+            field,
+            level,
+            validation::dns_subdomain(level, false),
+        ));
     }
     errors.extend(require::each(spec, "rules", "spec", validate_rule));
     errors

@@ -1,10 +1,11 @@
 //! What is wrong with the rules, backends and addresses of an ingress.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 use super::object_reference;
 
 /// What a path that is matched literally may not contain or end with.
@@ -25,7 +26,7 @@ pub(super) fn spec(spec: &Value) -> Vec<FieldError> {
     }
     errors.extend(require::each(spec, "rules", "spec", validate_rule));
     errors.extend(require::each(spec, "tls", "spec", validate_tls));
-    let rule = |class: &str| names::subdomain(class, false);
+    let rule = |class: &str| validation::dns_subdomain(class, false);
     errors.extend(require::spelled(spec, "ingressClassName", "spec", rule));
     errors
 }
@@ -38,7 +39,7 @@ fn validate_tls(tls: &Value, field: &str) -> Vec<FieldError> {
     if !secret.is_empty() {
         let (field, wrong) = (
             format!("{field}.secretName"),
-            names::subdomain(secret, false),
+            validation::dns_subdomain(secret, false),
         );
         errors.extend(check::invalid(&field, secret, wrong));
     }
@@ -47,9 +48,9 @@ fn validate_tls(tls: &Value, field: &str) -> Vec<FieldError> {
 
 fn dns_name(host: &str, field: &str) -> Vec<FieldError> {
     let wrong = if host.contains('*') {
-        names::wildcard_subdomain(host)
+        validation::wildcard_subdomain(host)
     } else {
-        names::subdomain(host, false)
+        validation::dns_subdomain(host, false)
     };
     check::invalid(field, host, wrong)
 }
@@ -131,7 +132,7 @@ fn service_backend(service: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = match name {
         "" => vec![FieldError::required(format!("{field}.service.name"), "")],
         name => {
-            let wrong = names::label(name, false);
+            let wrong = validation::dns_label(name, false);
             check::invalid(&format!("{field}.service.name"), name, wrong)
         }
     };
@@ -149,7 +150,7 @@ fn service_backend(service: &Value, field: &str) -> Vec<FieldError> {
         }
         (named, 0) => {
             let field = format!("{field}.service.port.name");
-            errors.extend(check::invalid(&field, named, names::port_name(named)));
+            errors.extend(check::invalid(&field, named, validation::port_name(named)));
         }
         _ => {
             let why = "cannot set both port name & port number";
@@ -171,7 +172,11 @@ pub(super) fn addresses(ingress: &Value) -> Vec<FieldError> {
         }
         if !host.is_empty() {
             let field = format!("{field}.hostname");
-            errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+            errors.extend(check::invalid(
+                &field,
+                host,
+                validation::dns_subdomain(host, false),
+            ));
             errors.extend(not_an_ip(host, &field));
         }
     }

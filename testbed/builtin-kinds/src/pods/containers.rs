@@ -1,10 +1,10 @@
 //! What is wrong with the containers of a pod.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::value::{at, has, list, number, text};
 use super::{environment, resources, security, volumes};
@@ -79,7 +79,7 @@ fn common(container: &Value, spec: &Value, field: &str) -> Vec<FieldError> {
     let below = |key: &str| format!("{field}.{key}");
     let word =
         |key: &str, allowed: &[&str]| check::one_of(&below(key), text(container, &[key]), allowed);
-    let label = |name: &str| names::label(name, false);
+    let label = |name: &str| validation::dns_label(name, false);
     let mut errors = require::named(container, "name", field, label);
     errors.extend(require::given(container, "image", field, ""));
     let policies = ["File", "FallbackToLogsOnError"];
@@ -199,7 +199,7 @@ fn validate_action(action: &Value, kind: &str, grace: i64, field: &str) -> Vec<F
                 errors.extend(check::invalid(
                     &format!("{field}.httpHeaders"),
                     name,
-                    names::http_header(name),
+                    validation::http_header(name),
                 ));
             }
             errors
@@ -226,7 +226,7 @@ fn ports(container: &Value, field: &str) -> Vec<FieldError> {
         let field = format!("{field}[{index}]");
         let name = text(port, &["name"]);
         if !name.is_empty() {
-            let wrong = names::port_name(name);
+            let wrong = validation::port_name(name);
             let repeated = ports[..index]
                 .iter()
                 .any(|earlier| text(earlier, &["name"]) == name);

@@ -1,10 +1,10 @@
 //! What is wrong with the environment of a container.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::value::{at, has, list, text};
 
 const FIELDS: [&str; 9] = [
@@ -37,7 +37,7 @@ pub(super) fn env(container: &Value, field: &str) -> Vec<FieldError> {
             name => errors.extend(check::invalid(
                 &format!("{field}.name"),
                 name,
-                names::variable(name),
+                validation::variable(name),
             )),
         }
         if has(variable, &["valueFrom"]) {
@@ -96,9 +96,9 @@ fn field_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     match subscripted {
         Some(("metadata.annotations", key)) => {
             let key = key.to_lowercase();
-            check::invalid(field, &key, names::qualified(&key))
+            check::invalid(field, &key, validation::label_key(&key))
         }
-        Some(("metadata.labels", key)) => check::invalid(field, key, names::qualified(key)),
+        Some(("metadata.labels", key)) => check::invalid(field, key, validation::label_key(key)),
         Some((path, _)) => vec![unconvertible(
             &path_field,
             path,
@@ -135,14 +135,14 @@ fn key_ref(reference: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = check::invalid(
         &format!("{field}.name"),
         name,
-        names::subdomain(name, false),
+        validation::dns_subdomain(name, false),
     );
     match key {
         "" => errors.push(FieldError::required(format!("{field}.key"), "")),
         key => errors.extend(check::invalid(
             &format!("{field}.key"),
             key,
-            names::config_map_key(key),
+            validation::config_map_key(key),
         )),
     }
     errors
@@ -158,7 +158,7 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &format!("{item}.prefix"),
                 prefix,
-                names::variable(prefix),
+                validation::variable(prefix),
             ));
         }
         let kinds = ["configMapRef", "secretRef"];
@@ -170,7 +170,11 @@ pub(super) fn env_from(container: &Value, field: &str) -> Vec<FieldError> {
             let field = format!("{item}.{kind}.name");
             match text(source, &[kind, "name"]) {
                 "" => errors.push(FieldError::required(field, "")),
-                name => errors.extend(check::invalid(&field, name, names::subdomain(name, true))),
+                name => errors.extend(check::invalid(
+                    &field,
+                    name,
+                    validation::dns_subdomain(name, true),
+                )),
             }
         }
         let why = match given.len() {

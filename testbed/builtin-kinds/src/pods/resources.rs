@@ -1,10 +1,10 @@
 //! What is wrong with the resources a container asks for.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, members};
 
@@ -73,7 +73,7 @@ fn one(name: &str, amount: &Value, field: &str) -> Vec<FieldError> {
 
 /// The name of a resource a container may ask for.
 pub(crate) fn validate_name(name: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = check::invalid(field, name, names::qualified(name));
+    let mut errors = check::invalid(field, name, validation::label_key(name));
     if !errors.is_empty() && name.contains('/') {
         return errors;
     }

@@ -1,10 +1,11 @@
 //! What is wrong with where a pod wants to run: affinity and topology spread.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, list, number, text};
-use super::super::{check, names, require};
+use super::super::{check, require};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -101,12 +102,16 @@ fn node_requirement(requirement: &Value, field: &str, any_value: bool) -> Vec<Fi
     errors.extend(check::invalid(
         &format!("{field}.key"),
         key,
-        names::qualified(key),
+        validation::label_key(key),
     ));
     for (index, value) in values.iter().enumerate().filter(|_| !any_value) {
         let value = value.as_str().unwrap_or("");
         let field = format!("{values_field}[{index}]");
-        errors.extend(check::invalid(&field, value, names::label_value(value)));
+        errors.extend(check::invalid(
+            &field,
+            value,
+            validation::label_value(value),
+        ));
     }
     errors
 }
@@ -135,7 +140,7 @@ fn field_requirement(requirement: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &field,
             value,
-            names::subdomain(value, false),
+            validation::dns_subdomain(value, false),
         ));
     }
     errors
@@ -152,14 +157,18 @@ fn pod_term(term: &Value, field: &str) -> Vec<FieldError> {
     for namespace in list(term, &["namespaces"]) {
         let name = namespace.as_str().unwrap_or("");
         let field = format!("{field}.namespace");
-        errors.extend(check::invalid(&field, name, names::label(name, false)));
+        errors.extend(check::invalid(
+            &field,
+            name,
+            validation::dns_label(name, false),
+        ));
     }
     let key = text(term, &["topologyKey"]);
     let key_field = format!("{field}.topologyKey");
     if key.is_empty() {
         errors.push(FieldError::required(&key_field, "can not be empty"));
     }
-    errors.extend(check::invalid(&key_field, key, names::qualified(key)));
+    errors.extend(check::invalid(&key_field, key, validation::label_key(key)));
     errors
 }
 

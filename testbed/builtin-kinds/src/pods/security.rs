@@ -1,10 +1,11 @@
 //! What is wrong with the security contexts and the DNS settings of a pod.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const ID: &str = "must be between 0 and 2147483647, inclusive";
 
@@ -169,7 +170,7 @@ fn searches(config: &Value, field: &str) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &field,
                 name,
-                names::underscored_subdomain(name),
+                validation::underscored_subdomain(name),
             ));
         }
     }

@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, set, text};
@@ -170,13 +170,13 @@ fn named(spec: &Value, field: &str) -> Vec<FieldError> {
     for (key, rule) in [
         (
             "serviceAccountName",
-            names::subdomain as fn(&str, bool) -> Vec<String>,
+            validation::dns_subdomain as fn(&str, bool) -> Vec<String>,
         ),
-        ("nodeName", names::subdomain),
-        ("hostname", names::label),
-        ("subdomain", names::label),
-        ("priorityClassName", names::subdomain),
-        ("runtimeClassName", names::subdomain),
+        ("nodeName", validation::dns_subdomain),
+        ("hostname", validation::dns_label),
+        ("subdomain", validation::dns_label),
+        ("priorityClassName", validation::dns_subdomain),
+        ("runtimeClassName", validation::dns_subdomain),
     ] {
         let name = text(spec, &[key]);
         if !name.is_empty() {
@@ -199,7 +199,7 @@ fn gates(spec: &Value, key: &str, member: &str, field: &str) -> Vec<FieldError> 
         if key == "readinessGates" {
             field.push_str(".conditionType");
         }
-        errors.extend(check::invalid(&field, name, names::qualified(name)));
+        errors.extend(check::invalid(&field, name, validation::label_key(name)));
         if key == "schedulingGates" && gates[..index].contains(gate) {
             errors.push(FieldError::duplicate(field, name));
         }
@@ -243,7 +243,7 @@ fn validate_toleration(toleration: &Value, field: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if !key.is_empty() {
         let field = format!("{field}.key");
-        errors.extend(check::invalid(&field, key, names::qualified(key)));
+        errors.extend(check::invalid(&field, key, validation::label_key(key)));
     } else if operator != "Exists" {
         let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
         errors.push(FieldError::invalid(&operator_field, operator, why));
@@ -281,7 +281,11 @@ fn host_aliases(spec: &Value, field: &str) -> Vec<FieldError> {
         for (position, host) in list(alias, &["hostnames"]).iter().enumerate() {
             let host = host.as_str().unwrap_or("");
             let field = format!("{field}.hostnames[{position}]");
-            errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+            errors.extend(check::invalid(
+                &field,
+                host,
+                validation::dns_subdomain(host, false),
+            ));
         }
     }
     errors
@@ -361,7 +365,7 @@ fn status_update(new: &Value, old: &Value) -> Vec<FieldError> {
         errors.extend(check::invalid(
             field,
             nominated,
-            names::subdomain(nominated, false),
+            validation::dns_subdomain(nominated, false),
         ));
         if !text(old, &["spec", "nodeName"]).is_empty() {
             let why = "may not be set on pods that are already bound to a node";

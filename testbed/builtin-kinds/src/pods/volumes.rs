@@ -1,10 +1,10 @@
 //! What is wrong with the volumes of a pod and where containers mount them.
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::value::{at, has, list, number, text};
 
@@ -62,7 +62,11 @@ fn validate_volume(volume: &Value, earlier: &[Value], field: &str) -> Vec<FieldE
     let (name, name_field) = (text(volume, &["name"]), format!("{field}.name"));
     match name {
         "" => errors.push(FieldError::required(&name_field, "")),
-        name => errors.extend(check::invalid(&name_field, name, names::label(name, false))),
+        name => errors.extend(check::invalid(
+            &name_field,
+            name,
+            validation::dns_label(name, false),
+        )),
     }
     let valid = |volume: &&Value| !text(volume, &["name"]).is_empty();
     if earlier

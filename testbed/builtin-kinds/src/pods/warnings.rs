@@ -1,9 +1,9 @@
 //! What the server warns about in a pod or a pod template.
 
 use aplomb_apimachinery::field::go_quote;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::super::names;
 use super::super::quantity::Quantity;
 use super::super::value::{at, has, list, number, text};
 use super::annotated;
@@ -40,7 +40,7 @@ pub(crate) fn name_of_pods(object: &Value) -> Option<String> {
 }
 
 fn name(object: &Value, purpose: &str) -> Option<String> {
-    let wrong = names::label(text(object, &["metadata", "name"]), false);
+    let wrong = validation::dns_label(text(object, &["metadata", "name"]), false);
     (!wrong.is_empty()).then(|| format!("metadata.name: {purpose}: [{}]", wrong.join(" ")))
 }
 

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
+use super::super::check;
 use super::super::pods::defaults::resource_list;
 use super::super::pods::resource_name;
 use super::super::quantity::Quantity;
 use super::super::value::{at, default_to, items_mut, list, members, text};
-use super::super::{check, names};
 
 const AMOUNTS: [&str; 5] = [
     "max",
@@ -70,7 +71,7 @@ pub(super) fn validate(range: &Value) -> Vec<FieldError> {
 }
 
 fn validate_kind(kind: &str, field: &str) -> Vec<FieldError> {
-    let wrong = check::invalid(field, kind, names::qualified(kind));
+    let wrong = check::invalid(field, kind, validation::label_key(kind));
     let known = ["Pod", "Container", "PersistentVolumeClaim"].contains(&kind);
     if wrong.is_empty() && !kind.contains('/') && !known {
         let why = "must be a standard limit type or fully qualified";

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::quantity::Quantity;
 use super::super::value::{at, list, members, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 
 const COMPUTE: [&str; 6] = [
     "cpu",
@@ -115,7 +116,7 @@ fn amounts(hard: &Value, field: &str) -> Vec<FieldError> {
 }
 
 fn resource_name(name: &str, field: &str) -> Vec<FieldError> {
-    let mut errors = check::invalid(field, name, names::qualified(name));
+    let mut errors = check::invalid(field, name, validation::label_key(name));
     if !name.contains('/') && !is_standard(name) {
         if errors.is_empty() && name != "storage" {
             let why = "must be a standard resource type or fully qualified";

@@ -2,10 +2,10 @@
 
 use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::super::check;
-use super::super::names;
 use super::super::require;
 use super::super::shown;
 use super::super::value::{at, has, list, number, text};
@@ -119,7 +119,7 @@ fn by_type(service: &Value) -> Vec<FieldError> {
                 name => errors.extend(check::invalid(
                     "spec.externalName",
                     name,
-                    names::subdomain(name, false),
+                    validation::dns_subdomain(name, false),
                 )),
             }
         }
@@ -140,7 +140,11 @@ fn validate_port(
     if name.is_empty() && require_name {
         errors.push(FieldError::required(&name_field, ""));
     } else if !name.is_empty() {
-        errors.extend(check::invalid(&name_field, name, names::label(name, false)));
+        errors.extend(check::invalid(
+            &name_field,
+            name,
+            validation::dns_label(name, false),
+        ));
         if earlier.iter().any(|other| text(other, &["name"]) == name) {
             errors.push(FieldError::duplicate(&name_field, name));
         }
@@ -159,7 +163,7 @@ fn validate_port(
         at(port, &["targetPort"]),
         &format!("{field}.targetPort"),
     ));
-    let rule = names::qualified;
+    let rule = validation::label_key;
     errors.extend(require::spelled(port, "appProtocol", field, rule));
     errors
 }
@@ -256,7 +260,7 @@ fn balancer_class(service: &Value) -> Vec<FieldError> {
     match at(service, &["spec", "loadBalancerClass"]).as_str() {
         None => Vec::new(),
         Some(class) if is(service, "LoadBalancer") => {
-            check::invalid(field, class, names::qualified(class))
+            check::invalid(field, class, validation::label_key(class))
         }
         Some(_) => vec![FieldError::forbidden(field, ONLY_BALANCED)],
     }
@@ -332,7 +336,11 @@ fn ingress_point(ingress: &Value, field: &str) -> Vec<FieldError> {
     }
     if !host.is_empty() {
         let field = format!("{field}.hostname");
-        errors.extend(check::invalid(&field, host, names::subdomain(host, false)));
+        errors.extend(check::invalid(
+            &field,
+            host,
+            validation::dns_subdomain(host, false),
+        ));
         if host.parse::<std::net::IpAddr>().is_ok() {
             let why = "must be a DNS name, not an IP address";
             errors.push(FieldError::invalid(field, host, why));

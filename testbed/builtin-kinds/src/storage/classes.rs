@@ -2,13 +2,14 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::super::check;
 use super::super::print::{age, flag, name, or};
 use super::super::value::{at, default_to, has, list, members, text};
-use super::super::{check, names};
 
 const IS_DEFAULT: [&str; 2] = [
     "storageclass.kubernetes.io/is-default-class",
@@ -136,7 +137,7 @@ fn storage_class(class: &Value) -> Vec<FieldError> {
             errors.extend(check::invalid(
                 &format!("{field}.key"),
                 key,
-                names::qualified(key),
+                validation::label_key(key),
             ));
         }
     }
@@ -148,7 +149,7 @@ fn provisioner(name: &str, field: &str) -> Vec<FieldError> {
         return vec![FieldError::required(field, "")];
     }
     let lower = name.to_lowercase();
-    check::invalid(field, &lower, names::qualified(&lower))
+    check::invalid(field, &lower, validation::label_key(&lower))
 }
 
 fn parameters(class: &Value) -> Vec<FieldError> {
@@ -160,7 +161,7 @@ fn parameters(class: &Value) -> Vec<FieldError> {
 
 fn attachment(attachment: &Value) -> Vec<FieldError> {
     let spec = at(attachment, &["spec"]);
-    let mut errors = names::csi_driver(text(spec, &["attacher"]), "spec.attacher");
+    let mut errors = validation::csi_driver(text(spec, &["attacher"]), "spec.attacher");
     let source = at(spec, &["source"]);
     let why = "must specify exactly one of inlineVolumeSpec and persistentVolumeName";
     let volume = at(source, &["persistentVolumeName"]).as_str();
@@ -180,10 +181,10 @@ fn attachment(attachment: &Value) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "spec.nodeName",
         node,
-        names::subdomain(node, false),
+        validation::dns_subdomain(node, false),
     ));
     if let Some(volume) = volume {
-        let wrong = names::subdomain(volume, false);
+        let wrong = validation::dns_subdomain(volume, false);
         errors.extend(check::invalid(
             "spec.source.persistentVolumeName",
             volume,

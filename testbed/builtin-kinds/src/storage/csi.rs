@@ -1,13 +1,14 @@
 //! CSI drivers, the nodes they run on and the capacity they report.
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::super::behaviour::Behaviour;
 use super::super::print::{NONE, age, flag, name, name_and_creation, or};
 use super::super::value::{at, default_to, list, set, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
@@ -167,7 +168,7 @@ fn node_drivers(node: &Value) -> Vec<FieldError> {
     for (index, driver) in drivers.iter().enumerate() {
         let field = format!("spec.drivers[{index}]");
         let name = text(driver, &["name"]);
-        errors.extend(names::csi_driver(name, &format!("{field}.name")));
+        errors.extend(validation::csi_driver(name, &format!("{field}.name")));
         errors.extend(require::given(driver, "nodeID", &field, ""));
         let count = format!("{field}.allocatable.count");
         errors.extend(check::nonnegative(
@@ -183,7 +184,7 @@ fn node_drivers(node: &Value) -> Vec<FieldError> {
         }
         for key in list(driver, &["topologyKeys"]) {
             let key = key.as_str().unwrap_or("");
-            errors.extend(check::invalid(&field, key, names::qualified(key)));
+            errors.extend(check::invalid(&field, key, validation::label_key(key)));
         }
     }
     errors
@@ -215,7 +216,7 @@ fn capacity(capacity: &Value) -> Vec<FieldError> {
     errors.extend(check::invalid(
         "storageClassName",
         class,
-        names::subdomain(class, false),
+        validation::dns_subdomain(class, false),
     ));
     errors.extend(require::nonnegative_quantity(
         at(capacity, &["capacity"]),

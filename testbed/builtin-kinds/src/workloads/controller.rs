@@ -2,6 +2,7 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::super::pods::warnings::{self, template_at};
 use super::super::pods::{running_template, validate_template};
 use super::super::print::{NONE, age, containers, containers_at, count, labels, name};
 use super::super::value::{at, default_to, has, list, members, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::{default_template, replica_counts, template_not_picked, template_warnings};
 
 /// How replication controllers behave.
@@ -28,7 +29,7 @@ pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
         if prefix {
             return Vec::new();
         }
-        names::subdomain(name, false)
+        validation::dns_subdomain(name, false)
     },
     generation: &[&["spec"]],
     warnings: warnings::workload,

@@ -2,6 +2,7 @@
 
 use aplomb_apimachinery::field::{FieldError, go_quote};
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use super::super::pods::validate_template;
 use super::super::pods::warnings;
 use super::super::print::{age, between, containers, count, name, selector_or_none};
 use super::super::value::{at, default_to, has, items_mut, list, members, number, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::template_warnings;
 use super::{default_template, job_policy, picks, selector_stays, template_not_picked};
 
@@ -123,7 +124,7 @@ fn validate(job: &Value, prefixed: bool) -> Vec<FieldError> {
     let completions = number(job, &["spec", "completions"]).unwrap_or(0);
     let name = text(job, &["metadata", "name"]);
     let last = format!("{name}-{}", completions - 1);
-    if indexed && completions > 0 && !names::label(&last, false).is_empty() {
+    if indexed && completions > 0 && !validation::dns_label(&last, false).is_empty() {
         let why = format!("will not able to create pod with invalid DNS label: {last}");
         errors.push(FieldError::invalid("metadata.name", name, why));
     }
@@ -234,7 +235,7 @@ fn managed_by(spec: &Value, field: &str) -> Vec<FieldError> {
         return Vec::new();
     };
     let field = format!("{field}.managedBy");
-    let mut errors = names::domain_prefixed_path(manager, &field);
+    let mut errors = validation::domain_prefixed_path(manager, &field);
     if manager.len() > MAX_MANAGER {
         errors.push(FieldError::too_long(field, MAX_MANAGER));
     }

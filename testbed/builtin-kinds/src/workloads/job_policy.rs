@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation;
 use serde_json::Value;
 
 use super::super::value::{at, has, list, number, text};
-use super::super::{check, names, require, shown};
+use super::super::{check, require, shown};
 use super::job_indexes;
 
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
@@ -144,7 +145,7 @@ fn failure_rule(spec: &Value, rule: &Value, field: &str) -> Vec<FieldError> {
         errors.extend(check::invalid(
             &format!("{field}.type"),
             kind,
-            names::qualified(kind),
+            validation::label_key(kind),
         ));
         errors.extend(word(pattern, "status", &field, &STATUSES));
     }

@@ -2,6 +2,7 @@
 
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::Part;
+use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -12,7 +13,7 @@ use super::super::pods::warnings::template_at;
 use super::super::print::{age, containers, name, selector};
 use super::super::require::known;
 use super::super::value::{at, default_to, has, items_mut, list, number, set, text};
-use super::super::{check, names, shown};
+use super::super::{check, shown};
 use super::template_not_picked;
 use super::{collisions_decremented, default_template, picks, replica_counts, selector_given};
 
@@ -35,7 +36,7 @@ pub(in super::super) const STATEFUL_SET: Behaviour = Behaviour {
     validate: |set| spec(at(set, &["spec"]), true),
     validate_update: update,
     validates_updates: false,
-    name: names::label,
+    name: validation::dns_label,
     generation: &[&["spec"]],
     cells,
     warnings: |set| {
@@ -125,7 +126,7 @@ fn spec(spec: &Value, new: bool) -> Vec<FieldError> {
     ));
     let service = text(spec, &["serviceName"]);
     if new && !service.is_empty() {
-        let wrong = names::label(service, false);
+        let wrong = validation::dns_label(service, false);
         errors.extend(check::invalid("spec.serviceName", service, wrong));
     }
     errors.extend(selector_and_template(spec));

@@ -1,7 +1,7 @@
 //! The names of a definition: group, plural, kind and the others.
 
-use aplomb_apimachinery::definition_names::{dns_1035_label, dns_1123_subdomain};
 use aplomb_apimachinery::field::FieldError;
+use aplomb_apimachinery::validation::{dns_1035_label, dns_subdomain};
 use serde_json::Value;
 
 use super::{text, texts};
@@ -9,7 +9,7 @@ use super::{text, texts};
 const APPROVAL: &str = "api-approved.kubernetes.io";
 
 pub(super) fn validate_group(group: &str) -> Option<FieldError> {
-    let problems = dns_1123_subdomain(group);
+    let problems = dns_subdomain(group, false);
     if group.is_empty() {
         Some(FieldError::required("spec.group", ""))
     } else if !problems.is_empty() {

@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
-use aplomb_apimachinery::definition_names::dns_1123_subdomain;
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::resource::{Column, Decoded, Part, PatchMeta, Strategy};
 use aplomb_apimachinery::status::ApiError;
+use aplomb_apimachinery::validation::dns_subdomain;
 use aplomb_builtin_kinds as kinds;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
@@ -78,12 +78,7 @@ impl Strategy for DefinitionStrategy {
     }
 
     fn validate_name(&self, name: &str, prefix: bool) -> Vec<String> {
-        let masked = if prefix {
-            name.strip_suffix('-').map(|n| format!("{n}a"))
-        } else {
-            None
-        };
-        dns_1123_subdomain(masked.as_deref().unwrap_or(name))
+        dns_subdomain(name, prefix)
     }
 
     fn openapi(&self) -> &Value {
