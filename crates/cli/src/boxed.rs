@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::{BoxConfig, Error, Limits, start_with};
-use aplomb_apiserver::store::{DataDir, Window};
+use aplomb_apiserver::storage::{DataDir, Window};
 use aplomb_controllers::Actors;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;

@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use crate::call::{Call, Verb};
-use crate::rest;
+use crate::registry;
 use crate::schema::crd::{is_true_condition, lifecycle};
 use crate::schema::resources_of;
 use crate::server::ApiServer;
-use crate::store::Key;
+use crate::storage::Key;
 
 /// How long the server waits before it looks again whether the last instance is gone.
 const CLEANUP_POLL: Duration = Duration::from_secs(5);
@@ -191,7 +191,7 @@ async fn delete_instances(server: &ApiServer, storage: &GroupResource) {
             call = call.namespace(object::namespace(&instance));
         }
         // An instance that is gone already is as good as deleted.
-        drop(rest::handle(server, call).await);
+        drop(registry::handle(server, call).await);
     }
 }
 

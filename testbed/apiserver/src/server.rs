@@ -20,11 +20,11 @@ use tokio::sync::watch;
 
 use crate::admission::Registry;
 use crate::auth::jwt::Signer;
-use crate::breakage::{Breakage, Rule};
 use crate::call::{Call, Outcome};
+use crate::mutation::{Breakage, Rule};
 use crate::ownership;
-use crate::rest;
-use crate::store::{Hook, Key, Secrets, Store};
+use crate::registry;
+use crate::storage::{Hook, Key, Secrets, Store};
 
 pub use builder::Builder;
 
@@ -88,7 +88,7 @@ impl ApiServer {
     /// # Errors
     /// What the server answers instead of the outcome.
     pub async fn call(&self, call: Call) -> Result<Outcome, ApiError> {
-        let work = pin!(rest::handle(self, call));
+        let work = pin!(registry::handle(self, call));
         self.settled(work).await?
     }
 

@@ -120,7 +120,7 @@ async fn broken(program: &Path, rule: &str, report: &Path) -> Result<Report> {
 
 #[cfg(test)]
 mod tests {
-    use aplomb_apiserver::breakage::Rule;
+    use aplomb_apiserver::mutation::Rule;
 
     use super::*;
 

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::{BoxConfig, start_with};
-use aplomb_apiserver::store::DataDir;
+use aplomb_apiserver::storage::DataDir;
 use aplomb_controllers::Actors;
 use clap::Parser;
 

@@ -10,7 +10,7 @@ use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::{ApiServer, key_of};
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 

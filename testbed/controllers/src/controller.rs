@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 

@@ -11,7 +11,7 @@ use aplomb_apimachinery::resource::{Part, Resource};
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::call::{Call, DeleteOptions, Outcome, PatchType, User, Verb};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 
 /// What every controller of the control plane calls itself.
 const USER_AGENT: &str = "kube-controller-manager";

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

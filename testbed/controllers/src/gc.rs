@@ -15,7 +15,7 @@ use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::call::DeleteOptions;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 

@@ -14,7 +14,7 @@ use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::call::Verb;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 

@@ -8,7 +8,7 @@ use aplomb_apimachinery::labels::LabelSelector;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
 use aplomb_apimachinery::status::ApiError;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use serde_json::{Value, json};
 
 use super::door::Door;

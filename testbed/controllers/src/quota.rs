@@ -7,7 +7,7 @@ use std::time::Duration;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use aplomb_builtin_kinds::usage::{self, Around};
 use serde_json::Value;
 

@@ -15,7 +15,7 @@ use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apimachinery::validation;
 use aplomb_apiserver::call::DeleteOptions;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Map, Value, json};
 
 use super::controller::{Controller, NAMESPACE_TERMINATING};

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 
 const REGISTRATION: &str = "apiregistration.k8s.io";
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 
 /// Writes to one object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
-use aplomb_apiserver::store::Window;
+use aplomb_apiserver::storage::Window;
 use aplomb_controllers::Actors;
 use aplomb_fake_services::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
 use aplomb_simulation::{Cluster, World};

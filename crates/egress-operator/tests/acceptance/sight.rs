@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use tokio::time::Instant;
 
 /// Who carried the gateway label of each StableEgress, from the first moment somebody did.

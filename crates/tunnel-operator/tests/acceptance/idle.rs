@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::HttpProxy;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use kube::Api;
 use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aplomb_api::tunnel::{CLASS, ConnectorClass, ConnectorStatus, HttpProxy, HttpProxyStatus};
-use aplomb_apiserver::store::Window;
+use aplomb_apiserver::storage::Window;
 use aplomb_simulation::{Cluster, Run, World};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

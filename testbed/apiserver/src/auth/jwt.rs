@@ -15,7 +15,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::store::Secrets;
+use crate::storage::Secrets;
 
 /// The name under which the key is kept.
 const KEY: &str = "service-account.key";

@@ -12,7 +12,7 @@ use super::{kubeconfig, tls};
 use crate::audit::Log;
 use crate::auth::Tokens;
 use crate::server::ApiServer;
-use crate::store::Secrets;
+use crate::storage::Secrets;
 
 /// Names under which a cluster keeps what its kubeconfig says.
 const TOKEN: &str = "admin.token";

@@ -7,10 +7,10 @@ use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::{HeaderValue, Method};
 use serde_json::Value;
 
-use super::dispatch::not_allowed;
-use super::exchange::Context;
+use super::filters::Context;
 use super::proxy;
-use super::respond::Reply;
+use super::response::Reply;
+use super::router::not_allowed;
 
 /// Whether a request is one of these.
 pub(super) fn concerns(context: &Context<'_>) -> bool {

@@ -11,7 +11,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::listing::{Listing, Objects};
+use super::list_encoding::{Listing, Objects};
 use super::negotiate::{Form, Output, Shape};
 
 /// What a row of a Table carries of its object.

@@ -8,11 +8,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::builtin::is_builtin;
-use super::dispatch::{no_such_path, not_allowed, not_found, router_not_acceptable};
-use super::exchange::Context;
+use super::filters::Context;
 use super::negotiate::{self, Form, Offer, Output, Shape, header, produces};
-use super::respond::Reply;
+use super::response::Reply;
 use super::route::split_path;
+use super::router::{no_such_path, not_allowed, not_found, router_not_acceptable};
 use super::{discovery, health, openapi, openid};
 
 pub(super) fn answer(context: &Context<'_>) -> Reply {

@@ -6,9 +6,9 @@ use aplomb_apimachinery::status::{ApiError, GroupResource};
 use http::Method;
 use serde_json::Value;
 
-use super::dispatch::not_allowed;
-use super::exchange::Context;
-use super::respond::Reply;
+use super::filters::Context;
+use super::response::Reply;
+use super::router::not_allowed;
 
 /// Where a node's kubelet listens unless the node says otherwise.
 const KUBELET_PORT: u64 = 10250;

@@ -19,9 +19,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
-use super::exchange::Peer;
-use super::refusal::Refusing;
-use super::respond::{Body, Reply};
+use super::filters::Peer;
+use super::malformed_request::Refusing;
+use super::response::{Body, Reply};
 use super::service::Service;
 use super::tls::Identity;
 

@@ -13,10 +13,10 @@ use tower::retry::RetryLayer;
 use tower::util::MapRequestLayer;
 use tower::{BoxError, ServiceBuilder};
 
-use super::exchange;
+use super::filters;
 use super::limits::{InFlight, Limits};
 use super::openapi;
-use super::respond::Body;
+use super::response::Body;
 use crate::audit::Log;
 use crate::auth::Tokens;
 use crate::auth::tokens::MASTERS;
@@ -181,6 +181,6 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let shared = self.shared.clone();
-        Box::pin(async move { Ok(exchange::run(&shared, request).await) })
+        Box::pin(async move { Ok(filters::run(&shared, request).await) })
     }
 }

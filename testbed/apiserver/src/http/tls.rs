@@ -8,7 +8,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
 
-use crate::store::Secrets;
+use crate::storage::Secrets;
 
 /// Names every box answers to, besides the address it listens on.
 const NAMES: [&str; 6] = [

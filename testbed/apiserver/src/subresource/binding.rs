@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{condition, done};
 use crate::call::{Call, Outcome};
-use crate::rest;
+use crate::registry;
 use crate::server::{ApiServer, key_of};
 
 /// Carries out a binding; `call.resource` is Binding, `pods` what it is about.
@@ -19,7 +19,7 @@ pub(super) fn bind(
     call: &Call,
     pods: &Arc<Resource>,
 ) -> Result<Outcome, ApiError> {
-    let (binding, warnings) = rest::posted(server, call)?;
+    let (binding, warnings) = registry::posted(server, call)?;
     match carry_out(server, call, pods, &binding) {
         Ok(()) => Ok(done(warnings)),
         Err(error) => Err(error.after_warnings(warnings)),
@@ -51,7 +51,7 @@ fn carry_out(
             ApiError::conflict(&GroupResource::new("", "pods/binding"), name, &why)
         })?;
         let dry = call.options.dry_run;
-        if dry || rest::put(server, &whole, &key, &stored, bound)?.is_some() {
+        if dry || registry::put(server, &whole, &key, &stored, bound)?.is_some() {
             return Ok(());
         }
     }

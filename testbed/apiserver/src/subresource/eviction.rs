@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{budget, condition, done};
 use crate::call::{Call, DeleteOptions, Outcome, Verb};
-use crate::rest;
+use crate::registry;
 use crate::server::{ApiServer, key_of};
 
 /// What is decided about a Pod.
@@ -30,7 +30,7 @@ pub(super) async fn evict(
     call: &Call,
     pods: &Arc<Resource>,
 ) -> Result<Outcome, ApiError> {
-    let (eviction, warnings) = rest::posted(server, &accepting_beta(call))?;
+    let (eviction, warnings) = registry::posted(server, &accepting_beta(call))?;
     match carry_out(server, call, pods, &eviction).await {
         Ok(()) => Ok(done(warnings)),
         Err(error) => Err(error.after_warnings(warnings)),
@@ -231,7 +231,7 @@ fn mark(server: &ApiServer, call: &Call, options: &DeleteOptions) -> Result<Stri
             "reason": "EvictionByEvictionAPI",
             "message": "Eviction API: evicting",
         });
-        if let Some(written) = rest::put(server, call, &key, &stored, pod)? {
+        if let Some(written) = registry::put(server, call, &key, &stored, pod)? {
             return Ok(object::resource_version(&written).to_owned());
         }
     }

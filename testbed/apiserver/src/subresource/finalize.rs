@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::admission::{self, Request};
 use crate::call::Call;
-use crate::rest::check_name;
+use crate::registry::check_name;
 use crate::server::{ApiServer, key_of};
 
 /// Carries out the call.

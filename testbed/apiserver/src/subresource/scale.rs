@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::admission::{self, Request};
 use crate::call::{Call, PatchType, Verb};
 use crate::ownership;
-use crate::rest::check_name;
+use crate::registry::check_name;
 use crate::server::{ApiServer, key_of};
 
 /// Where the fields of a Scale are in the object.

@@ -11,7 +11,7 @@ use aplomb_structured_merge::managed;
 use serde_json::{Value, json};
 
 use super::scale_owners::Versions;
-use crate::rest;
+use crate::registry;
 
 const APPS: Versions = Versions(&[
     "apps/v1",
@@ -47,7 +47,7 @@ impl ScaleView {
 
     fn check(&self, object: &Value, scale: &Value, replicas: i64) -> Result<(), ApiError> {
         let kind = kinds::subkind(Subkind::Scale);
-        let mut errors = rest::metadata_errors(&kind, scale);
+        let mut errors = registry::metadata_errors(&kind, scale);
         if replicas < 0 {
             let detail = "must be greater than or equal to 0";
             errors.push(FieldError::invalid("spec.replicas", replicas, detail));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::auth::accounts::{self, Bound, ISSUER, Validity};
 use crate::call::{Call, Outcome};
-use crate::rest;
+use crate::registry;
 use crate::server::ApiServer;
 
 /// No token is for less than this.
@@ -24,7 +24,7 @@ fn kind() -> GroupResource {
 
 /// Carries out a request; `call.resource` is TokenRequest.
 pub(super) fn request(server: &ApiServer, call: &Call) -> Result<Outcome, ApiError> {
-    let (stated, warnings) = rest::posted(server, call)?;
+    let (stated, warnings) = registry::posted(server, call)?;
     match answered(server, call, stated) {
         Ok(object) => Ok(Outcome::Object {
             code: 201,
@@ -37,7 +37,7 @@ pub(super) fn request(server: &ApiServer, call: &Call) -> Result<Outcome, ApiErr
 
 /// The request with its token.
 fn answered(server: &ApiServer, call: &Call, stated: Value) -> Result<Value, ApiError> {
-    let mut request = rest::owned(server, call, stated, "token");
+    let mut request = registry::owned(server, call, stated, "token");
     let name = call.name.as_deref().unwrap_or_default();
     let namespace = call.namespace.as_deref().unwrap_or_default();
     let stated = object::meta_str(&request, "name");

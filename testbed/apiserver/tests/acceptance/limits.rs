@@ -8,7 +8,7 @@ use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::auth::Tokens;
 use aplomb_apiserver::call::{Call, Verb};
 use aplomb_apiserver::http::{Handle, Limits, Service, admin, serve};
-use aplomb_apiserver::store::Window;
+use aplomb_apiserver::storage::Window;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;

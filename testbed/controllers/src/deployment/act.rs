@@ -6,7 +6,7 @@ use aplomb_apimachinery::field::go_quote;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::call::DeleteOptions;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 use aplomb_builtin_kinds::hash;
 use serde_json::{Value, json};
 

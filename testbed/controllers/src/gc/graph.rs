@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 
 /// The finalizer that keeps an owner until its dependents are gone.
 pub(super) const FOREGROUND: &str = "foregroundDeletion";

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use aplomb_apimachinery::encoded_object::Views;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
-use aplomb_apiserver::store::{Change, Key};
+use aplomb_apiserver::storage::{Change, Key};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use aplomb_apimachinery::object;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Key;
+use aplomb_apiserver::storage::Key;
 
 /// One object that is written again and again.
 pub(super) struct Touch {

@@ -7,7 +7,7 @@ use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::store::Change;
+use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;

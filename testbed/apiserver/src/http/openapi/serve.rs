@@ -7,9 +7,9 @@ use http::header::{
 use serde_json::{Map, Value, json};
 
 use super::document::Document;
-use crate::http::exchange::Context;
+use crate::http::filters::Context;
 use crate::http::negotiate::{accepts, header};
-use crate::http::respond::Reply;
+use crate::http::response::Reply;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const V2_PROTO: HeaderValue =
