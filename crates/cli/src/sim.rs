@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hetzner::Hetzner;
-use aplomb_fake_services::stand_in::{self, Core, Service};
+use aplomb_fake_services::hcloud::Hetzner;
+use aplomb_fake_services::service::{self, Core, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, Simulated};
@@ -42,7 +42,7 @@ async fn serve<C: Core>(
 ) -> anyhow::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let running = stand_in::serve(service, listen).await.with_context(|| {
+    let running = service::serve(service, listen).await.with_context(|| {
         format!("--listen {listen} cannot be used: give another address, or port 0 for a free one")
     })?;
     println!("ready {}", running.url());

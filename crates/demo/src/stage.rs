@@ -16,7 +16,7 @@ use aplomb::Tasks;
 use aplomb::tasks::Task;
 use aplomb_apimachinery::clock::Clock;
 use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::hcloud::Hetzner;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;

@@ -15,7 +15,7 @@ use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
+use super::system_client::{Door, is_of};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles";

@@ -15,7 +15,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use super::Delay;
-use super::door::Door;
+use super::system_client::Door;
 use super::queue::Queue;
 
 /// Why nothing can be created in a namespace that is being deleted.

@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Key;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::door::Door;
+use super::system_client::Door;
 
 /// From this many different messages on, similar events are combined.
 const DIFFERENT_MESSAGES: usize = 10;

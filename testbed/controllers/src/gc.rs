@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::Door;
+use super::system_client::Door;
 use super::queue::Queue;
 use graph::{Decision, FOREGROUND, Graph, ORPHAN, Place, Uid};
 

@@ -9,9 +9,9 @@
 mod aggregation;
 mod controller;
 mod deployment;
-mod door;
+mod system_client;
 mod events;
-mod furnishing;
+mod namespace_defaults;
 mod gc;
 mod heartbeat;
 mod namespace;
@@ -21,7 +21,7 @@ mod queue;
 mod quota;
 mod readiness;
 mod replicaset;
-mod upkeep;
+mod apiserver_controllers;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -32,10 +32,10 @@ use aplomb_apiserver::server::ApiServer;
 
 use aggregation::RoleAggregation;
 use deployment::Deployments;
-use furnishing::{RootAuthority, ServiceAccounts};
+use namespace_defaults::{RootAuthority, ServiceAccounts};
 use quota::ResourceQuotas;
 use replicaset::ReplicaSets;
-use upkeep::{Addresses, Definitions, FlowSchemas, Registrations};
+use apiserver_controllers::{Addresses, Definitions, FlowSchemas, Registrations};
 
 /// Which actors run, and how fast they are.
 #[derive(Clone, Debug)]

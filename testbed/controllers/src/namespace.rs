@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::door::{Door, is_of};
+use super::system_client::{Door, is_of};
 use super::queue::Queue;
 use conditions::Remains;
 

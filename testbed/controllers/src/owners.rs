@@ -11,7 +11,7 @@ use aplomb_apimachinery::status::ApiError;
 use aplomb_apiserver::storage::Key;
 use serde_json::{Value, json};
 
-use super::door::Door;
+use super::system_client::Door;
 
 /// The reference to the controller of an object.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {

@@ -12,7 +12,7 @@ use aplomb_builtin_kinds::usage::{self, Around};
 use serde_json::Value;
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
+use super::system_client::{Door, is_of};
 
 const QUOTAS: &str = "resourcequotas";
 /// Nothing tells that a pod's time to go is over, or that a charged write was refused after all.

@@ -19,7 +19,7 @@ use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Map, Value, json};
 
 use super::controller::{Controller, NAMESPACE_TERMINATING};
-use super::door::{Door, is_of};
+use super::system_client::{Door, is_of};
 use super::events::{Recorder, Severity};
 use super::{owners, pods};
 use status::Observation;

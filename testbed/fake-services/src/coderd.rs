@@ -10,7 +10,7 @@ mod config;
 mod core;
 mod daemons;
 mod error;
-mod exchange;
+mod handler;
 mod identity;
 mod keys;
 pub mod limiter;
@@ -22,16 +22,16 @@ mod servers;
 mod state;
 mod store;
 mod users;
-mod view;
+mod json;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::stand_in::Held;
+use crate::service::Held;
 
-pub use crate::stand_in::{Running, When, serve, span};
+pub use crate::service::{Running, When, serve, span};
 pub use clients::{Client, Given};
 pub use config::{Config, OWNER_TOKEN, Version};
 pub use core::Fault;
@@ -44,7 +44,7 @@ pub use state::{Bucket, Change, State};
 pub use users::{Role, User};
 
 /// A client's end of a simulated coderd.
-pub type Service = crate::stand_in::Service<core::Core>;
+pub type Service = crate::service::Service<core::Core>;
 
 /// A simulated coderd. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]

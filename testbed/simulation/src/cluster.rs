@@ -19,9 +19,9 @@ use tower::retry::RetryLayer;
 use tower::util::{BoxCloneService, MapRequestLayer};
 use tower::{BoxError, ServiceBuilder};
 
-use super::component::{Component, Process};
-use super::gate::Life;
-use super::oracle::{WriteLog, masked_state};
+use super::process::{Component, Process};
+use super::crash_gate::Life;
+use super::write_log::{WriteLog, masked_state};
 use super::recorder::{Activity, Recorder};
 use crate::faults::{Faults, Outages};
 use crate::trace::Trace;

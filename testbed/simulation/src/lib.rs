@@ -27,11 +27,11 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
-mod component;
+mod process;
 pub mod faults;
 mod freeze;
-mod gate;
-mod oracle;
+mod crash_gate;
+mod write_log;
 mod panics;
 mod recorder;
 pub mod trace;
@@ -54,9 +54,9 @@ use tokio::time::Instant;
 use crate::trace::Trace;
 
 pub use cluster::{Cluster, StillBusy};
-pub use component::{Component, Process, ReplicaClock};
-pub use gate::{Crash, CrashPoint};
-pub use oracle::{Counts, WriteLog};
+pub use process::{Component, Process, ReplicaClock};
+pub use crash_gate::{Crash, CrashPoint};
+pub use write_log::{Counts, WriteLog};
 
 /// When every world begins: 2026-01-01T00:00:00Z.
 const EPOCH_SECONDS: u64 = 1_767_225_600;

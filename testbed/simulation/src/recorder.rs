@@ -18,7 +18,7 @@ use kube::client::Body as RequestBody;
 use serde::Deserialize;
 use tower::{BoxError, Layer, Service};
 
-use super::gate::Life;
+use super::crash_gate::Life;
 use crate::faults::{Body, Target, body_lines};
 use crate::trace::Trace;
 

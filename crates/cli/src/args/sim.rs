@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aplomb_fake_services::coderd::Version;
-use aplomb_fake_services::stand_in::span;
+use aplomb_fake_services::service::span;
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Args, Debug)]

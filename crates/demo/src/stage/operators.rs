@@ -8,7 +8,7 @@ use aplomb_apimachinery::clock::Clock;
 use aplomb_coder_operator as coder;
 use aplomb_egress_operator as egress;
 use aplomb_fake_services::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_fake_services::hetzner::{self, Hetzner};
+use aplomb_fake_services::hcloud::{self, Hetzner};
 use aplomb_http_client::Transport;
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
@@ -33,7 +33,7 @@ const IDENTITY: &str = "aplomb-demo";
 pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
     let seed = clock.below(u64::MAX);
     let coderd = Coderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
-    let hetzner = Hetzner::new(hetzner::Config::new(clock.clone(), seed, HETZNER_TOKEN));
+    let hetzner = Hetzner::new(hcloud::Config::new(clock.clone(), seed, HETZNER_TOKEN));
     let servers = NODES.map(|(name, id)| json!({ "id": id, "name": name }));
     let state = json!({
         "servers": servers,

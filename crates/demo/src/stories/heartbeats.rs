@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use aplomb::telemetry::EventResult;
 use aplomb_api::egress::StableEgress;
-use aplomb_fake_services::hetzner::Entry;
+use aplomb_fake_services::hcloud::Entry;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;

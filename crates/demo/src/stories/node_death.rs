@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use aplomb_api::egress::StableEgress;
-use aplomb_fake_services::hetzner::{Entry, Noise};
+use aplomb_fake_services::hcloud::{Entry, Noise};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;

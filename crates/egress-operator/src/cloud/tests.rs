@@ -6,7 +6,7 @@ mod scarcity;
 
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_fake_services::hetzner::{Change, Config, Entry, Hetzner};
+use aplomb_fake_services::hcloud::{Change, Config, Entry, Hetzner};
 use jiff::Timestamp;
 use serde_json::json;
 use tower::util::BoxCloneSyncService;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{ActionFault, Change, Fault};
+use aplomb_fake_services::hcloud::{ActionFault, Change, Fault};
 use aplomb_simulation::{Crash, CrashPoint};
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -284,7 +284,7 @@ fn an_action_that_is_stuck_and_locks_is_overcome_when_the_lock_is_gone() {
         let mut actions = lab.hetzner.state().actions;
         actions
             .iter_mut()
-            .for_each(|it| it.status = aplomb_fake_services::hetzner::model::Status::Error);
+            .for_each(|it| it.status = aplomb_fake_services::hcloud::model::Status::Error);
         lab.change(Change {
             actions: Some(actions),
             ..Change::default()

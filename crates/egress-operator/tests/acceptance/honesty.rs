@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_api::egress::reasons;
-use aplomb_fake_services::hetzner::{Fault, When};
+use aplomb_fake_services::hcloud::{Fault, When};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -116,7 +116,7 @@ fn an_address_that_is_elsewhere_is_said_and_taken_back_in_time() {
         let replica = settled(&lab).await;
         let mut servers = lab.hetzner.state().servers;
         servers.push(server(77));
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers: Some(servers),
             ..Default::default()
         });

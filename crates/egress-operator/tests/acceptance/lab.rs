@@ -8,7 +8,7 @@ use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
 use aplomb_apiserver::storage::Window;
 use aplomb_controllers::Actors;
-use aplomb_fake_services::hetzner::{Change, Config, FloatingIp, Hetzner, Server, Token};
+use aplomb_fake_services::hcloud::{Change, Config, FloatingIp, Hetzner, Server, Token};
 use aplomb_simulation::{Cluster, World};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

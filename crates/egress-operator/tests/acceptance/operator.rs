@@ -9,7 +9,7 @@ use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_egress_operator::telemetry::Egress;
 use aplomb_egress_operator::{Parts, Settings};
-use aplomb_fake_services::hetzner::Hetzner;
+use aplomb_fake_services::hcloud::Hetzner;
 use aplomb_http_client::Transport;
 use aplomb_simulation::{Component, Process};
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::Fault;
+use aplomb_fake_services::hcloud::Fault;
 use serde_json::json;
 use tokio::time::sleep;
 

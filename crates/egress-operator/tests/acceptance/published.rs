@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{BucketState, Change, Noise};
+use aplomb_fake_services::hcloud::{BucketState, Change, Noise};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aplomb::telemetry::EventResult;
 use aplomb_controllers::Actors;
-use aplomb_fake_services::hetzner::Change;
+use aplomb_fake_services::hcloud::Change;
 use serde_json::json;
 use tokio::time::sleep;
 

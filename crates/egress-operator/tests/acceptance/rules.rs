@@ -206,7 +206,7 @@ fn a_node_with_a_bad_provider_id_is_passed_over() {
             lab.nodes.create(&node).await;
         }
         let servers = Some((0..3).map(crate::lab::server).collect());
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers,
             ..Default::default()
         });
@@ -228,7 +228,7 @@ fn a_labelled_node_that_never_was_a_candidate_is_left_alone() {
         lab.nodes.create(&old).await;
         let mut servers = lab.hetzner.state().servers;
         servers.push(crate::lab::server(7));
-        lab.change(aplomb_fake_services::hetzner::Change {
+        lab.change(aplomb_fake_services::hcloud::Change {
             servers: Some(servers),
             ..Default::default()
         });

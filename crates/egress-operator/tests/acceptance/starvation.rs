@@ -13,7 +13,7 @@ use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress_operator::client::{Client, ENDPOINT, ProviderError, Token};
 use aplomb_egress_operator::cloud::{Account, Clouds, Settings};
 use aplomb_egress_operator::telemetry::Egress;
-use aplomb_fake_services::hetzner::{Config, Entry, Hetzner, Noise, Shape};
+use aplomb_fake_services::hcloud::{Config, Entry, Hetzner, Noise, Shape};
 use aplomb_http_client::Transport;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{ActionFault, Fault, When};
+use aplomb_fake_services::hcloud::{ActionFault, Fault, When};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -101,7 +101,7 @@ async fn storm(lab: Lab, spec: Value) {
     let second = Replica::start(&lab, "second");
     let mut servers = lab.hetzner.state().servers;
     servers.push(server(NODES));
-    lab.change(aplomb_fake_services::hetzner::Change {
+    lab.change(aplomb_fake_services::hcloud::Change {
         servers: Some(servers),
         ..Default::default()
     });

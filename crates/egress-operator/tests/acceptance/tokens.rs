@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use aplomb_fake_services::hetzner::{BucketState, Change, Fault};
+use aplomb_fake_services::hcloud::{BucketState, Change, Fault};
 use serde_json::json;
 use tokio::time::sleep;
 use tower::ServiceExt;

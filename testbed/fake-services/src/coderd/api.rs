@@ -12,7 +12,7 @@ use super::error::ApiError;
 use super::model::Organization;
 use super::store::KEY_LENGTH;
 use super::users::User;
-use super::view;
+use super::json;
 
 /// One admitted request.
 #[derive(Debug)]
@@ -43,18 +43,18 @@ impl Core {
         match *call.parts {
             ["buildinfo"] => {
                 call.only(&Method::GET)?;
-                ok(view::build(self.config.version, self.config.agpl))
+                ok(json::build(self.config.version, self.config.agpl))
             }
             ["users", "me"] => {
                 let user = call.signed_in()?;
                 call.only(&Method::GET)?;
-                ok(view::user(&self.store, user))
+                ok(json::user(&self.store, user))
             }
             ["organizations", ref rest @ ..] => self.organizations(call, rest),
             _ if self.config.agpl => Err(ApiError::no_route()),
             ["entitlements"] => {
                 call.only(&Method::GET)?;
-                ok(view::entitlements(self.config.licensed, call.now))
+                ok(json::entitlements(self.config.licensed, call.now))
             }
             ["provisionerkeys", _] => {
                 call.only(&Method::GET)?;
@@ -74,7 +74,7 @@ impl Core {
             call.only(&Method::GET)?;
             let all = self.store.organizations.iter();
             let seen = all.filter(|it| user.sees(&it.name));
-            let seen: Vec<Value> = seen.map(|it| view::organization(&self.store, it)).collect();
+            let seen: Vec<Value> = seen.map(|it| json::organization(&self.store, it)).collect();
             return ok(json!(seen));
         };
         let found = self.store.organization(word);
@@ -83,7 +83,7 @@ impl Core {
         match rest {
             [] => {
                 call.only(&Method::GET)?;
-                ok(view::organization(&self.store, &organization))
+                ok(json::organization(&self.store, &organization))
             }
             ["provisionerkeys", rest @ ..] if !self.config.agpl => {
                 self.licensed(PROVISIONERS)?;
@@ -123,7 +123,7 @@ impl Core {
         let key = key.ok_or_else(|| unauthorized("provisioner daemon key invalid"))?;
         let organization = self.store.organization(&key.organization);
         let organization = organization.ok_or_else(ApiError::missing)?;
-        ok(view::key(key, organization))
+        ok(json::key(key, organization))
     }
 
     fn licensed(&self, feature: &str) -> Result<(), ApiError> {

@@ -15,7 +15,7 @@ use super::core::Core;
 use super::daemons::Work;
 use super::identity::BYPASS;
 use super::users::{Secret, digest};
-use crate::stand_in::span::Span;
+use crate::service::span::Span;
 
 /// A client to start. One of the same name is replaced.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

@@ -15,11 +15,11 @@ use super::limiter::Limiter;
 use super::log::Entry;
 use super::servers::ProxyServers;
 use super::store::Store;
-use crate::stand_in::control::read;
-use crate::stand_in::{self, Faults, Log, Outcome};
+use crate::service::control::read;
+use crate::service::{self, Faults, Log, Outcome};
 
 /// A fault to order. Nothing here takes long, so there is no work for it to bend.
-pub type Fault = stand_in::Fault<()>;
+pub type Fault = service::Fault<()>;
 
 /// Everything the lock guards.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Core {
     }
 }
 
-impl stand_in::Core for Core {
+impl service::Core for Core {
     type Action = ();
 
     fn advance(&mut self, now: Timestamp) {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::stand_in::draft::{Body, Draft};
+use crate::service::draft::{Body, Draft};
 
 /// A refused request, before it is put into JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]

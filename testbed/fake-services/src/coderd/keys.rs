@@ -12,7 +12,7 @@ use super::core::Core;
 use super::error::ApiError;
 use super::model::{Organization, RESERVED};
 use super::users::User;
-use super::view;
+use super::json;
 
 /// Longest name of a key, in bytes.
 const LONGEST: usize = 64;
@@ -33,7 +33,7 @@ impl Core {
         keys.sort_by_key(|key| key.created_at);
         let shown: Vec<Value> = keys
             .into_iter()
-            .map(|key| view::key(key, organization))
+            .map(|key| json::key(key, organization))
             .collect();
         json!(shown)
     }
@@ -93,7 +93,7 @@ impl Core {
     pub(super) fn list_daemons(&self, now: Timestamp, organization: &Organization) -> Value {
         let stale = SignedDuration::try_from(self.daemons.heartbeat).unwrap_or_default() * STALE;
         let default = self.store.organizations.first() == Some(organization);
-        let mut all: Vec<Value> = view::reserved_keys(organization, default)
+        let mut all: Vec<Value> = json::reserved_keys(organization, default)
             .into_iter()
             .map(|key| json!({"key": key, "daemons": []}))
             .collect();
@@ -102,9 +102,9 @@ impl Core {
             let rows = rows.filter(|(_, row)| row.key == key.id);
             let recent = rows.filter(|(_, row)| now.duration_since(row.seen) <= stale);
             let daemons: Vec<Value> = recent
-                .map(|(id, row)| view::daemon(*id, row, key, organization))
+                .map(|(id, row)| json::daemon(*id, row, key, organization))
                 .collect();
-            all.push(json!({"key": view::key(key, organization), "daemons": daemons}));
+            all.push(json!({"key": json::key(key, organization), "daemons": daemons}));
         }
         json!(all)
     }

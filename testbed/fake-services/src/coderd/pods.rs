@@ -5,7 +5,7 @@
 //! coderd, and writes the deployments' status. It makes no pods and no replica sets, so it must not
 //! run beside a deployment controller.
 
-mod player;
+mod simulator;
 mod rollout;
 mod template;
 
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Coderd;
 use super::daemons::Work;
-use player::Player;
+use simulator::Player;
 
 /// Which deployments are followed.
 const SELECTOR: &str = "app.kubernetes.io/name in (coder-provisioner, coder-workspace-proxy)";

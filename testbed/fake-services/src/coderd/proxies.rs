@@ -10,7 +10,7 @@ use super::core::Core;
 use super::error::ApiError;
 use super::model::{PRIMARY, Proxy};
 use super::users::Role;
-use super::view;
+use super::json;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -52,7 +52,7 @@ impl Core {
     }
 
     fn show_proxy(&self, call: &Call<'_>, proxy: &Proxy) -> Value {
-        view::proxy(proxy, self.proxy_servers.health(proxy), call.now)
+        json::proxy(proxy, self.proxy_servers.health(proxy), call.now)
     }
 
     fn list_proxies(&self, call: &Call<'_>) -> Value {

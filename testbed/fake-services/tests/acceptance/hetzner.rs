@@ -10,7 +10,7 @@ mod noise;
 mod wire;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::hetzner::{Change, Config, Fault, Hetzner};
+use aplomb_fake_services::hcloud::{Change, Config, Fault, Hetzner};
 use bytes::Bytes;
 use http::{Request, Response};
 use jiff::Timestamp;

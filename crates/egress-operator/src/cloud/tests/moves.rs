@@ -1,7 +1,7 @@
 //! What becomes of an Assign, and what is believed afterwards.
 
 use aplomb_api::egress::labels;
-use aplomb_fake_services::hetzner::SameServer;
+use aplomb_fake_services::hcloud::SameServer;
 use tokio::time::sleep;
 
 use super::*;

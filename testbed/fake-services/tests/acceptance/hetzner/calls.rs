@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Hetzner, SameServer};
+use aplomb_fake_services::hcloud::{Hetzner, SameServer};
 use serde_json::{Value, json};
 use tokio::time::advance;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Scope, Token};
+use aplomb_fake_services::hcloud::{Scope, Token};
 use bytes::Bytes;
 use http::{Request, Response};
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hetzner::{Entry, Noise, Shape};
+use aplomb_fake_services::hcloud::{Entry, Noise, Shape};
 use serde_json::{Value, json};
 use tokio::time::advance;
 

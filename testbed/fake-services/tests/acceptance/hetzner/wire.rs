@@ -1,6 +1,6 @@
 //! The same behind a socket.
 
-use aplomb_fake_services::hetzner::serve;
+use aplomb_fake_services::hcloud::serve;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -14,11 +14,11 @@ use super::bucket::Bucket;
 use super::config::{Config, Scope};
 use super::fault::ActionFault;
 use super::log::Entry;
-use super::noise::{Clients, Noise};
+use super::background_clients::{Clients, Noise};
 use super::state::{BucketState, Change, State};
 use super::store::{Course, Store};
-use crate::stand_in::control::read;
-use crate::stand_in::{self, Faults, Log, Outcome};
+use crate::service::control::read;
+use crate::service::{self, Faults, Log, Outcome};
 
 /// Who pays for a request.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ impl Core {
     }
 }
 
-impl stand_in::Core for Core {
+impl service::Core for Core {
     type Action = ActionFault;
 
     fn advance(&mut self, now: Timestamp) {

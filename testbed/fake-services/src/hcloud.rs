@@ -9,28 +9,28 @@ pub mod bucket;
 mod config;
 mod core;
 pub mod error;
-mod exchange;
+mod handler;
 mod fault;
 mod listing;
 mod log;
 pub mod model;
-mod noise;
+mod background_clients;
 mod state;
 pub mod store;
-mod view;
+mod json;
 
-use crate::stand_in::Held;
+use crate::service::Held;
 
-pub use crate::stand_in::{Running, When, serve, span};
+pub use crate::service::{Running, When, serve, span};
 pub use config::{Config, DEFAULT_PROJECT, SameServer, Scope, Token};
 pub use fault::{ActionFault, Fault};
 pub use log::Entry;
 pub use model::{Action, FloatingIp, Server};
-pub use noise::{Noise, Shape};
+pub use background_clients::{Noise, Shape};
 pub use state::{BucketState, Change, State};
 
 /// A client's end of a simulated Hetzner Cloud.
-pub type Service = crate::stand_in::Service<core::Core>;
+pub type Service = crate::service::Service<core::Core>;
 
 /// A simulated Hetzner Cloud. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]

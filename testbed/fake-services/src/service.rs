@@ -8,7 +8,7 @@ pub(crate) mod draft;
 mod fault;
 mod log;
 mod serve;
-mod service;
+mod handler;
 pub mod span;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ use aplomb_apimachinery::clock::Clock;
 pub use fault::{Asked, Fault, Faults, When};
 pub use log::Log;
 pub use serve::{Running, serve};
-pub use service::{Outcome, Peer, Service};
+pub use handler::{Outcome, Peer, Service};
 
 /// The state of a stand-in. Synchronous and told the time: waiting is the service's affair.
 pub trait Core: std::fmt::Debug + Send + 'static {

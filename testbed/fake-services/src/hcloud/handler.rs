@@ -18,8 +18,8 @@ use super::error::{self, ApiError};
 use super::fault::{self, Fault};
 use super::log::Entry;
 use super::store::Course;
-use crate::stand_in::draft::{self, Body, Draft};
-use crate::stand_in::{Asked, Outcome};
+use crate::service::draft::{self, Body, Draft};
+use crate::service::{Asked, Outcome};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");

@@ -17,8 +17,8 @@ use super::identity::{self, DAEMON_KEY, ROOT, SESSION};
 use super::limiter::{Key, Level};
 use super::log::Entry;
 use super::users::{Role, User};
-use crate::stand_in::draft::{self, Body, Draft};
-use crate::stand_in::{Asked, Outcome};
+use crate::service::draft::{self, Body, Draft};
+use crate::service::{Asked, Outcome};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 
 use super::controller::Controller;
-use super::door::{Door, is_of};
+use super::system_client::{Door, is_of};
 
 const ACCOUNT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";

@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;
-use super::super::door::{Door, is_of};
+use super::super::system_client::{Door, is_of};
 use super::{REGISTRATION, place};
 
 const GROUP: &str = "apiextensions.k8s.io";

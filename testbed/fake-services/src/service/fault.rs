@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::service::Outcome;
+use super::handler::Outcome;
 use super::span::Span;
 
 /// A fault and what it applies to. Members that are absent restrict or change nothing.

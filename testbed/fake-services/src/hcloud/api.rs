@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::listing::Listing;
 use super::model::{Action, Labels};
 use super::store::{Course, Store};
-use super::view;
+use super::json;
 
 /// One admitted request.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ fn servers(store: &Store, call: &Call<'_>) -> Result<Answer, ApiError> {
     let listing = Listing::of(call.query, &RESOURCE_ORDER)?;
     let mine = store.servers.values();
     let mine = mine.filter(|server| call.sees(server.project.as_deref()));
-    ok(listing.answer("servers", mine.map(|server| view::server(store, server))))
+    ok(listing.answer("servers", mine.map(|server| json::server(store, server))))
 }
 
 fn server(store: &mut Store, call: &Call<'_>, id: &str) -> Result<Answer, ApiError> {
@@ -74,10 +74,10 @@ fn server(store: &mut Store, call: &Call<'_>, id: &str) -> Result<Answer, ApiErr
         return Err(missing(id));
     }
     match *call.method {
-        Method::GET => ok(json!({"server": view::server(store, found)})),
+        Method::GET => ok(json!({"server": json::server(store, found)})),
         Method::DELETE => {
             let action = store.delete_server(call.now, id, call.course.clone())?;
-            ok(json!({"action": view::action(&action, call.now)}))
+            ok(json!({"action": json::action(&action, call.now)}))
         }
         _ => Err(not_allowed()),
     }
@@ -87,14 +87,14 @@ fn floating_ips(store: &Store, call: &Call<'_>) -> Result<Answer, ApiError> {
     let listing = Listing::of(call.query, &RESOURCE_ORDER)?;
     let mine = store.floating_ips.values();
     let mine = mine.filter(|floating_ip| call.sees(floating_ip.project.as_deref()));
-    ok(listing.answer("floating_ips", mine.map(view::floating_ip)))
+    ok(listing.answer("floating_ips", mine.map(json::floating_ip)))
 }
 
 fn floating_ip(store: &mut Store, call: &Call<'_>, id: &str) -> Result<Answer, ApiError> {
     let id = visible(store, call, id)?;
     match *call.method {
         Method::GET => {
-            let shown = view::floating_ip(store.floating_ip(id)?);
+            let shown = json::floating_ip(store.floating_ip(id)?);
             ok(json!({"floating_ip": shown}))
         }
         Method::PUT => update(store, call, id),
@@ -134,7 +134,7 @@ fn update(store: &mut Store, call: &Call<'_>, id: u64) -> Result<Answer, ApiErro
         .description
         .unwrap_or_else(|| found.description.clone());
     found.labels = update.labels.unwrap_or_else(|| found.labels.clone());
-    ok(json!({"floating_ip": view::floating_ip(found)}))
+    ok(json!({"floating_ip": json::floating_ip(found)}))
 }
 
 #[derive(Deserialize)]
@@ -184,7 +184,7 @@ fn actions(store: &Store, call: &Call<'_>) -> Result<Answer, ApiError> {
         return Err(ApiError::new("deprecated_api_endpoint", text));
     }
     let mine = mine(store, call);
-    ok(listing.answer("actions", mine.map(|action| view::action(action, call.now))))
+    ok(listing.answer("actions", mine.map(|action| json::action(action, call.now))))
 }
 
 fn all_actions(store: &Store, call: &Call<'_>, of: Option<&str>) -> Result<Answer, ApiError> {
@@ -194,7 +194,7 @@ fn all_actions(store: &Store, call: &Call<'_>, of: Option<&str>) -> Result<Answe
     let about = mine(store, call).filter(|action| concerns(action, of));
     ok(listing.answer(
         "actions",
-        about.map(|action| view::action(action, call.now)),
+        about.map(|action| json::action(action, call.now)),
     ))
 }
 
@@ -210,7 +210,7 @@ fn one_action(
     let found = mine(store, call).find(|action| action.id == id);
     let found = found.filter(|action| of.is_none() || concerns(action, of));
     let found = found.ok_or_else(|| ApiError::not_found("action", id))?;
-    ok(json!({"action": view::action(found, call.now)}))
+    ok(json!({"action": json::action(found, call.now)}))
 }
 
 fn mine<'a>(store: &'a Store, call: &'a Call<'_>) -> impl Iterator<Item = &'a Action> {
@@ -279,7 +279,7 @@ fn not_allowed() -> ApiError {
 }
 
 fn begun(call: &Call<'_>, action: &Action) -> Result<Answer, ApiError> {
-    let body = json!({"action": view::action(action, call.now)});
+    let body = json!({"action": json::action(action, call.now)});
     Ok((StatusCode::CREATED, Some(body)))
 }
 

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::cluster::{Cluster, Connection, master, with_retries};
 use super::freeze::{Freezable, Freezer};
-use super::gate::{Crash, Gate, Life};
+use super::crash_gate::{Crash, Gate, Life};
 use super::panics;
 
 /// How long a component stays down after a crash.

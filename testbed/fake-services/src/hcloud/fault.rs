@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::model::ActionError;
 use super::store::Course;
-use crate::stand_in::span::Span;
+use crate::service::span::Span;
 
 /// A fault to order.
-pub type Fault = crate::stand_in::Fault<ActionFault>;
+pub type Fault = crate::service::Fault<ActionFault>;
 
 /// How an action goes instead.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]

@@ -7,11 +7,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{Noise, Shape, Wake};
-use crate::hetzner::core::Core;
-use crate::hetzner::error::ApiError;
-use crate::hetzner::log::Entry;
-use crate::hetzner::model::Status;
-use crate::hetzner::store::after;
+use crate::hcloud::core::Core;
+use crate::hcloud::error::ApiError;
+use crate::hcloud::log::Entry;
+use crate::hcloud::model::Status;
+use crate::hcloud::store::after;
 
 /// What a Cluster API object does not do for this long after a refusal.
 const CAPH_REST: Duration = Duration::from_secs(5 * 60);
@@ -59,7 +59,7 @@ impl Sent<'_> {
 
 impl Core {
     /// Starts a noise client; its first requests are spread over its period.
-    pub(in crate::hetzner) fn add_noise(&mut self, now: Timestamp, noise: Noise) {
+    pub(in crate::hcloud) fn add_noise(&mut self, now: Timestamp, noise: Noise) {
         let mut rng = fastrand::Rng::with_seed(self.config.seed ^ name_seed(&noise.name));
         let first = self.first(now, &noise, &mut rng);
         self.noise.add(noise, rng, first);
@@ -95,7 +95,7 @@ impl Core {
     }
 
     /// Does what a client woke up for.
-    pub(in crate::hetzner) fn run_errand(&mut self, at: Timestamp, mut wake: Wake) {
+    pub(in crate::hcloud) fn run_errand(&mut self, at: Timestamp, mut wake: Wake) {
         match wake.errand.clone() {
             Errand::Read { tries } => self.read(at, &mut wake, tries),
             Errand::Object {
