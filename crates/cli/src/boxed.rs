@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::{BoxConfig, Error, Limits, start_with};
 use aplomb_apiserver::storage::{DataDir, Window};
-use aplomb_controllers::Actors;
+use aplomb_controllers::Controllers;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
         builder = builder.data_dir(DataDir::open(path)?);
     }
     let server = builder.build();
-    let _actors = Actors::cluster().start(&server);
+    let _actors = Controllers::cluster().start(&server);
     let config = BoxConfig {
         listen: args.listen,
         kubeconfig: Some(args.kubeconfig),

@@ -6,9 +6,9 @@ mod hetzner;
 use std::net::SocketAddr;
 
 use anyhow::Context;
-use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hcloud::Hetzner;
-use aplomb_fake_services::service::{self, Core, Service};
+use aplomb_fake_services::coderd::FakeCoderd;
+use aplomb_fake_services::hcloud::FakeHcloud;
+use aplomb_fake_services::service::{self, FakeService, Service};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::{CoderdArgs, SimArgs, Simulated};
@@ -18,14 +18,14 @@ pub(crate) async fn run(args: SimArgs) -> anyhow::Result<()> {
         Simulated::Coderd(args) => serve_coderd(args).await,
         Simulated::Hetzner(args) => {
             let listen = args.listen.address;
-            let hetzner = Hetzner::new(hetzner::config(args)?);
+            let hetzner = FakeHcloud::new(hetzner::config(args)?);
             serve(hetzner.service(), listen, std::future::pending()).await
         }
     }
 }
 
 async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
-    let coderd = Coderd::new(coderd::config(&args)?);
+    let coderd = FakeCoderd::new(coderd::config(&args)?);
     let listen = args.listen.address;
     let service = coderd.service();
     match coderd::player(coderd, args).await? {
@@ -35,7 +35,7 @@ async fn serve_coderd(args: CoderdArgs) -> anyhow::Result<()> {
 }
 
 /// Serves until a signal, or until what runs beside it ends.
-async fn serve<C: Core>(
+async fn serve<C: FakeService>(
     service: Service<C>,
     listen: SocketAddr,
     beside: impl Future<Output = ()>,

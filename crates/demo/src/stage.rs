@@ -15,8 +15,8 @@ use anyhow::{Context, Result};
 use aplomb::Tasks;
 use aplomb::tasks::Task;
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::Coderd;
-use aplomb_fake_services::hcloud::Hetzner;
+use aplomb_fake_services::coderd::FakeCoderd;
+use aplomb_fake_services::hcloud::FakeHcloud;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -45,8 +45,8 @@ const FAREWELL: Duration = Duration::from_secs(5);
 /// What stories are played on.
 pub(crate) struct Stage {
     pub(crate) client: Client,
-    pub(crate) coderd: Coderd,
-    pub(crate) hetzner: Hetzner,
+    pub(crate) coderd: FakeCoderd,
+    pub(crate) hetzner: FakeHcloud,
     pub(crate) nodes: Nodes,
     pub(crate) tunnels: Tunnels,
     pub(crate) rival: Rival,

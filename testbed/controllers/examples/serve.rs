@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::{BoxConfig, start_with};
 use aplomb_apiserver::storage::DataDir;
-use aplomb_controllers::Actors;
+use aplomb_controllers::Controllers;
 use clap::Parser;
 
 /// Serves a box until interrupted.
@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         builder = builder.data_dir(DataDir::open(path)?);
     }
     let server = builder.build();
-    let _actors = Actors::cluster().start(&server);
+    let _actors = Controllers::cluster().start(&server);
     let config = BoxConfig {
         listen,
         kubeconfig: Some(kubeconfig),

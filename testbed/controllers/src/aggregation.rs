@@ -15,7 +15,7 @@ use aplomb_builtin_kinds as kinds;
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::system_client::{Door, is_of};
+use super::system_client::{SystemClient, is_of};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 const ROLES: &str = "clusterroles";
@@ -23,18 +23,18 @@ const MANAGER: &str = "clusterrole-aggregation-controller";
 
 /// Keeps the rules of every role that is made of others.
 pub(super) struct RoleAggregation {
-    door: Door,
+    door: SystemClient,
 }
 
 impl Controller for RoleAggregation {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, MANAGER);
+        let door = SystemClient::controller(server, MANAGER);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

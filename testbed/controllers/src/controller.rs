@@ -15,8 +15,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinSet;
 
 use super::Delay;
-use super::system_client::Door;
 use super::queue::Queue;
+use super::system_client::SystemClient;
 
 /// Why nothing can be created in a namespace that is being deleted.
 pub(super) const NAMESPACE_TERMINATING: &str = "NamespaceTerminating";
@@ -30,7 +30,7 @@ pub(super) trait Controller: Send {
     fn new(server: &ApiServer) -> Self;
 
     /// How it reaches the server.
-    fn door(&self) -> &Door;
+    fn door(&self) -> &SystemClient;
 
     /// Whether a change may concern any item at all.
     fn follows(change: &Change) -> bool;

@@ -19,15 +19,15 @@ use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Value, json};
 
 use super::controller::Controller;
-use super::system_client::{Door, is_of};
 use super::events::{Recorder, Severity};
+use super::system_client::{SystemClient, is_of};
 use super::{owners, pods};
 use size::Bounds;
 
 const KIND: &str = "Deployment";
 
 pub(super) struct Deployments {
-    door: Door,
+    door: SystemClient,
     events: Recorder,
 }
 
@@ -191,12 +191,12 @@ impl Controller for Deployments {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "deployment-controller");
+        let door = SystemClient::controller(server, "deployment-controller");
         let events = Recorder::new(&door, "deployment-controller");
         Self { door, events }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Key;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::system_client::Door;
+use super::system_client::SystemClient;
 
 /// From this many different messages on, similar events are combined.
 const DIFFERENT_MESSAGES: usize = 10;
@@ -42,13 +42,13 @@ impl Severity {
 /// Records the events of one component.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    door: Door,
+    door: SystemClient,
     component: &'static str,
     correlation: Correlation,
 }
 
 impl Recorder {
-    pub(super) fn new(door: &Door, component: &'static str) -> Self {
+    pub(super) fn new(door: &SystemClient, component: &'static str) -> Self {
         Self {
             door: door.clone(),
             component,

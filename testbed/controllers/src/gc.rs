@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::system_client::Door;
 use super::queue::Queue;
+use super::system_client::SystemClient;
 use graph::{Decision, FOREGROUND, Graph, ORPHAN, Place, Uid};
 
 /// Resources the real collector does not look at.
@@ -29,7 +29,7 @@ const IGNORED: &str = "events";
 const DEFINITIONS: &str = "customresourcedefinitions";
 
 pub(super) struct GarbageCollector {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     graph: Graph,
     queue: Queue<Uid>,
@@ -47,7 +47,7 @@ fn follows(change: &Change) -> bool {
 
 impl GarbageCollector {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "generic-garbage-collector");
+        let door = SystemClient::controller(server, "generic-garbage-collector");
         let changes = door.follow(follows);
         let mut collector = Self {
             door,

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
 use self::touch::Touch;
-use super::system_client::Door;
+use super::system_client::SystemClient;
 
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 const LEASE_SECONDS: u32 = 40;
@@ -50,7 +50,7 @@ struct Kubelets {
 }
 
 struct Kubelet {
-    door: Door,
+    door: SystemClient,
     node: Touch,
     lease: Touch,
 }
@@ -98,7 +98,7 @@ impl Kubelet {
             name: node.to_owned(),
         };
         Self {
-            door: Door::kubelet(server, node),
+            door: SystemClient::kubelet(server, node),
             node: Touch::new(key("", "nodes", "")),
             lease: Touch::new(key("coordination.k8s.io", "leases", LEASE_NAMESPACE)),
         }
@@ -204,7 +204,7 @@ mod tests {
         let server = ApiServer::builder()
             .clock(Clock::new(Timestamp::UNIX_EPOCH, 7))
             .build();
-        let door = Door::kubelet(&server, "user");
+        let door = SystemClient::kubelet(&server, "user");
         let nodes = server.any_version("", "nodes").expect("nodes are served");
         let key = Key {
             resource: nodes.storage.clone(),
@@ -247,7 +247,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_somebody_else_wrote_is_not_undone() {
         let server = ApiServer::builder().build();
-        let door = Door::kubelet(&server, "user");
+        let door = SystemClient::kubelet(&server, "user");
         let nodes = server.any_version("", "nodes").expect("nodes are served");
         let mut kubelet = Kubelet::new(&server, "n");
         let mut place = kubelet.node.key.clone();

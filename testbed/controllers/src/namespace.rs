@@ -19,15 +19,15 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::system_client::{Door, is_of};
 use super::queue::Queue;
+use super::system_client::{SystemClient, is_of};
 use conditions::Remains;
 
 /// The finalizer in `spec.finalizers` that is this controller's to remove.
 const FINALIZER: &str = "kubernetes";
 
 pub(super) struct NamespaceLifecycle {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     queue: Queue<String>,
     delay: Delay,
@@ -35,7 +35,7 @@ pub(super) struct NamespaceLifecycle {
 
 impl NamespaceLifecycle {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "namespace-controller");
+        let door = SystemClient::controller(server, "namespace-controller");
         let changes = door.follow(|change| change.new.is_none() || is_of(change, "", "namespaces"));
         let mut queue = Queue::new();
         for namespace in server.list("", "namespaces") {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 
 use super::controller::Controller;
-use super::system_client::{Door, is_of};
+use super::system_client::{SystemClient, is_of};
 
 const ACCOUNT: &str = "default";
 const ROOT_CA: &str = "kube-root-ca.crt";
@@ -26,18 +26,18 @@ const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to veri
 
 /// Keeps the `default` ServiceAccount in every namespace that is not being deleted.
 pub(super) struct ServiceAccounts {
-    door: Door,
+    door: SystemClient,
 }
 
 impl Controller for ServiceAccounts {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "service-account-controller");
+        let door = SystemClient::controller(server, "service-account-controller");
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -70,7 +70,7 @@ impl Controller for ServiceAccounts {
 
 /// Keeps the ConfigMap with the server's authority in every namespace that is not being deleted.
 pub(super) struct RootAuthority {
-    door: Door,
+    door: SystemClient,
     authority: Receiver<String>,
 }
 
@@ -78,12 +78,12 @@ impl Controller for RootAuthority {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "root-ca-cert-publisher");
+        let door = SystemClient::controller(server, "root-ca-cert-publisher");
         let authority = server.authority();
         Self { door, authority }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -145,13 +145,13 @@ fn is_as_published(there: &Value, data: &Value) -> bool {
             .is_some_and(|it| !it.is_empty())
 }
 
-fn namespaces(door: &Door) -> Vec<String> {
+fn namespaces(door: &SystemClient) -> Vec<String> {
     let namespaces = door.server.list("", "namespaces");
     let names = namespaces.iter().map(|namespace| object::name(namespace));
     names.map(str::to_owned).collect()
 }
 
-fn is_active(door: &Door, namespace: &str) -> bool {
+fn is_active(door: &SystemClient, namespace: &str) -> bool {
     let namespace = door.server.get("", "namespaces", "", namespace);
     namespace.is_some_and(|it| it.pointer("/status/phase") == Some(&json!("Active")))
 }
@@ -165,7 +165,7 @@ fn place(plural: &str, namespace: &str, name: &str) -> Key {
 }
 
 /// Creates it; somebody else having done so is as good.
-async fn create(door: &Door, place: &Key, body: &Value) -> Result<(), ApiError> {
+async fn create(door: &SystemClient, place: &Key, body: &Value) -> Result<(), ApiError> {
     match door.create(place, body).await {
         Err(error) if error.reason == "AlreadyExists" => Ok(()),
         Err(error) => Err(error),

@@ -12,7 +12,7 @@ use aplomb_builtin_kinds::usage::{self, Around};
 use serde_json::Value;
 
 use super::controller::Controller;
-use super::system_client::{Door, is_of};
+use super::system_client::{SystemClient, is_of};
 
 const QUOTAS: &str = "resourcequotas";
 /// Nothing tells that a pod's time to go is over, or that a charged write was refused after all.
@@ -21,7 +21,7 @@ const RESYNC: Duration = Duration::from_mins(5);
 const SHRINKING: [&str; 3] = ["persistentvolumeclaims", "pods", "services"];
 
 pub(super) struct ResourceQuotas {
-    door: Door,
+    door: SystemClient,
 }
 
 impl ResourceQuotas {
@@ -62,11 +62,11 @@ impl Controller for ResourceQuotas {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "resourcequota-controller");
+        let door = SystemClient::controller(server, "resourcequota-controller");
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::Delay;
-use super::system_client::{Door, is_of};
 use super::queue::Queue;
+use super::system_client::{SystemClient, is_of};
 
 pub(super) struct DeploymentReadiness {
-    door: Door,
+    door: SystemClient,
     changes: UnboundedReceiver<Change>,
     queue: Queue<Key>,
     delay: Delay,
@@ -23,7 +23,7 @@ pub(super) struct DeploymentReadiness {
 
 impl DeploymentReadiness {
     pub(super) fn new(server: &ApiServer, delay: Delay) -> Self {
-        let door = Door::controller(server, "deployment-controller");
+        let door = SystemClient::controller(server, "deployment-controller");
         let changes = door.follow(|change| is_of(change, "apps", "deployments"));
         let mut actor = Self {
             door,

@@ -19,8 +19,8 @@ use aplomb_apiserver::storage::{Change, Key};
 use serde_json::{Map, Value, json};
 
 use super::controller::{Controller, NAMESPACE_TERMINATING};
-use super::system_client::{Door, is_of};
 use super::events::{Recorder, Severity};
+use super::system_client::{SystemClient, is_of};
 use super::{owners, pods};
 use status::Observation;
 
@@ -29,7 +29,7 @@ const KIND: &str = "ReplicaSet";
 const BURST: usize = 500;
 
 pub(super) struct ReplicaSets {
-    door: Door,
+    door: SystemClient,
     events: Recorder,
 }
 
@@ -185,12 +185,12 @@ impl Controller for ReplicaSets {
     type Item = Key;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::controller(server, "replicaset-controller");
+        let door = SystemClient::controller(server, "replicaset-controller");
         let events = Recorder::new(&door, "replicaset-controller");
         Self { door, events }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 
@@ -307,7 +307,7 @@ fn pod_place(namespace: &str, name: &str) -> Key {
     }
 }
 
-fn pods_resource(door: &Door) -> Result<Arc<Resource>, ApiError> {
+fn pods_resource(door: &SystemClient) -> Result<Arc<Resource>, ApiError> {
     let pods = GroupResource::new("", "pods");
     let resource = door.resource_at(&pods);
     resource.ok_or_else(|| ApiError::not_found(&pods, ""))

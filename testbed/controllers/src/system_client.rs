@@ -24,13 +24,13 @@ pub(super) fn is_of(change: &Change, group: &str, plural: &str) -> bool {
 
 /// A way into the server for one component.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct SystemClient {
     pub(super) server: ApiServer,
     user: User,
     user_agent: &'static str,
 }
 
-impl Door {
+impl SystemClient {
     /// For a controller that runs in the controller manager.
     pub(super) fn controller(server: &ApiServer, name: &str) -> Self {
         let user = User {

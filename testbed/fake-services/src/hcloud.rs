@@ -5,45 +5,45 @@
 //! clients are, beyond the names they give.
 
 mod api;
+mod background_clients;
 pub mod bucket;
 mod config;
 mod core;
 pub mod error;
-mod handler;
 mod fault;
+mod handler;
+mod json;
 mod listing;
 mod log;
 pub mod model;
-mod background_clients;
 mod state;
 pub mod store;
-mod json;
 
-use crate::service::Held;
+use crate::service::SharedService;
 
-pub use crate::service::{Running, When, serve, span};
+pub use crate::service::{RunningServer, When, serve, span};
+pub use background_clients::{BackgroundClients, Shape};
 pub use config::{Config, DEFAULT_PROJECT, SameServer, Scope, Token};
 pub use fault::{ActionFault, Fault};
 pub use log::Entry;
-pub use model::{Action, FloatingIp, Server};
-pub use background_clients::{Noise, Shape};
+pub use model::{ActionRecord, FloatingIp, Server};
 pub use state::{BucketState, Change, State};
 
 /// A client's end of a simulated Hetzner Cloud.
-pub type Service = crate::service::Service<core::Core>;
+pub type Service = crate::service::Service<core::HcloudCore>;
 
 /// A simulated Hetzner Cloud. Cheap to clone; clones are the same one.
 #[derive(Clone, Debug)]
-pub struct Hetzner {
-    held: Held<core::Core>,
+pub struct FakeHcloud {
+    held: SharedService<core::HcloudCore>,
 }
 
-impl Hetzner {
+impl FakeHcloud {
     /// An empty one.
     #[must_use]
     pub fn new(config: Config) -> Self {
         let clock = config.clock.clone();
-        let held = Held::new(core::Core::new(config), clock);
+        let held = SharedService::new(core::HcloudCore::new(config), clock);
         Self { held }
     }
 
@@ -110,7 +110,7 @@ impl Hetzner {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn noise(&self, noise: Noise) -> Result<(), String> {
+    pub fn noise(&self, noise: BackgroundClients) -> Result<(), String> {
         let now = self.held.now();
         let mut core = self.held.at(now);
         core.check_noise(&noise)?;

@@ -6,9 +6,9 @@
 pub(crate) mod control;
 pub(crate) mod draft;
 mod fault;
+mod handler;
 mod log;
 mod serve;
-mod handler;
 pub mod span;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,13 @@ use serde_json::Value;
 
 use aplomb_apimachinery::clock::Clock;
 
-pub use fault::{Asked, Fault, Faults, When};
-pub use log::Log;
-pub use serve::{Running, serve};
+pub use fault::{Fault, FaultRequest, Faults, When};
 pub use handler::{Outcome, Peer, Service};
+pub use log::Log;
+pub use serve::{RunningServer, serve};
 
 /// The state of a stand-in. Synchronous and told the time: waiting is the service's affair.
-pub trait Core: std::fmt::Debug + Send + 'static {
+pub trait FakeService: std::fmt::Debug + Send + 'static {
     /// What a fault can do to the work that a request begins.
     type Action: Clone + Default + Serialize + DeserializeOwned;
 
@@ -74,12 +74,12 @@ pub trait Core: std::fmt::Debug + Send + 'static {
 
 /// A core behind its lock, and the clock it is told. Cheap to clone; clones are the same one.
 #[derive(Debug)]
-pub struct Held<C> {
+pub struct SharedService<C> {
     core: Arc<Mutex<C>>,
     clock: Clock,
 }
 
-impl<C> Clone for Held<C> {
+impl<C> Clone for SharedService<C> {
     fn clone(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
@@ -88,7 +88,7 @@ impl<C> Clone for Held<C> {
     }
 }
 
-impl<C: Core> Held<C> {
+impl<C: FakeService> SharedService<C> {
     /// Puts a core behind a lock.
     pub fn new(core: C, clock: Clock) -> Self {
         let core = Arc::new(Mutex::new(core));

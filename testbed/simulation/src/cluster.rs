@@ -19,10 +19,10 @@ use tower::retry::RetryLayer;
 use tower::util::{BoxCloneService, MapRequestLayer};
 use tower::{BoxError, ServiceBuilder};
 
+use super::crash_gate::ProcessLife;
 use super::process::{Component, Process};
-use super::crash_gate::Life;
-use super::write_log::{WriteLog, masked_state};
 use super::recorder::{Activity, Recorder};
+use super::write_log::{WriteLog, masked_state};
 use crate::faults::{Faults, Outages};
 use crate::trace::Trace;
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Cluster {
 /// There was something to do until the end of the time allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("still busy after {0:?}")]
-pub struct StillBusy(pub Duration);
+pub struct StillRunning(pub Duration);
 
 impl Cluster {
     pub(super) fn new(seed: u64, server: ApiServer, trace: Trace, memory: usize) -> Self {
@@ -147,7 +147,12 @@ impl Cluster {
         kube::Client::new(self.connect(identity, &master(identity), None), "default")
     }
 
-    pub(super) fn connect(&self, identity: &str, user: &User, life: Option<Life>) -> Connection {
+    pub(super) fn connect(
+        &self,
+        identity: &str,
+        user: &User,
+        life: Option<ProcessLife>,
+    ) -> Connection {
         let agent = HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("client"));
         let named = MapRequestLayer::new(move |mut request: Request<kube::client::Body>| {
             request
@@ -201,7 +206,7 @@ impl Cluster {
     ///
     /// # Errors
     /// It was not quiet for that long within `limit`.
-    pub async fn quiesce(&self, idle: Duration, limit: Duration) -> Result<Duration, StillBusy> {
+    pub async fn quiesce(&self, idle: Duration, limit: Duration) -> Result<Duration, StillRunning> {
         let begin = self.trace().elapsed();
         while self.trace().elapsed() - begin < limit {
             let (before, at) = (
@@ -213,7 +218,7 @@ impl Cluster {
                 return Ok(at);
             }
         }
-        Err(StillBusy(limit))
+        Err(StillRunning(limit))
     }
 }
 

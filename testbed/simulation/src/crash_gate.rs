@@ -32,7 +32,7 @@ pub struct Crash {
 
 /// Counts the effects of one component, over all its lives.
 #[derive(Clone, Debug)]
-pub(super) struct Gate {
+pub(super) struct CrashGate {
     name: Arc<str>,
     trace: Trace,
     state: Arc<Mutex<State>>,
@@ -46,12 +46,12 @@ struct State {
 
 /// One life of a component: ends with a crash.
 #[derive(Clone, Debug)]
-pub(super) struct Life {
-    gate: Gate,
+pub(super) struct ProcessLife {
+    gate: CrashGate,
     crashed: watch::Sender<bool>,
 }
 
-impl Gate {
+impl CrashGate {
     pub(super) fn new(name: &str, trace: &Trace) -> Self {
         Self {
             name: name.into(),
@@ -68,8 +68,8 @@ impl Gate {
         self.with(|state| state.effects)
     }
 
-    pub(super) fn live(&self) -> Life {
-        Life {
+    pub(super) fn live(&self) -> ProcessLife {
+        ProcessLife {
             gate: self.clone(),
             crashed: watch::Sender::new(false),
         }
@@ -80,7 +80,7 @@ impl Gate {
     }
 }
 
-impl Life {
+impl ProcessLife {
     /// Lets one effect happen, with the crashes that were placed at it.
     pub(super) async fn effect<T>(&self, what: &str, effect: impl Future<Output = T>) -> T {
         self.ensure_alive().await;

@@ -14,8 +14,8 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::cluster::{Cluster, Connection, master, with_retries};
+use super::crash_gate::{Crash, CrashGate, ProcessLife};
 use super::freeze::{Freezable, Freezer};
-use super::crash_gate::{Crash, Gate, Life};
 use super::panics;
 
 /// How long a component stays down after a crash.
@@ -25,10 +25,10 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Component {
     supervisor: JoinHandle<()>,
-    gate: Gate,
+    gate: CrashGate,
     freezer: Freezer,
     skew: Arc<AtomicI64>,
-    life: tokio::sync::watch::Receiver<Life>,
+    life: tokio::sync::watch::Receiver<ProcessLife>,
 }
 
 /// One life of a component, as its `main` sees it.
@@ -36,7 +36,7 @@ pub struct Component {
 pub struct Process {
     cluster: Cluster,
     name: Arc<str>,
-    life: Life,
+    life: ProcessLife,
     freezer: Freezer,
     clock: ReplicaClock,
     tasks: tokio::sync::mpsc::UnboundedSender<Task>,
@@ -117,7 +117,7 @@ impl Component {
         M: Fn(Process) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
-        let gate = Gate::new(name, cluster.trace());
+        let gate = CrashGate::new(name, cluster.trace());
         let freezer = Freezer::default();
         let skew = Arc::new(AtomicI64::new(0));
         let clock = ReplicaClock {
@@ -185,9 +185,9 @@ impl Drop for Component {
 
 /// Gives the component one life after another.
 async fn supervise<M, F>(
-    gate: Gate,
+    gate: CrashGate,
     template: Process,
-    lives: tokio::sync::watch::Sender<Life>,
+    lives: tokio::sync::watch::Sender<ProcessLife>,
     main: M,
 ) where
     M: Fn(Process) -> F + Send + 'static,

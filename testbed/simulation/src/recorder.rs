@@ -18,7 +18,7 @@ use kube::client::Body as RequestBody;
 use serde::Deserialize;
 use tower::{BoxError, Layer, Service};
 
-use super::crash_gate::Life;
+use super::crash_gate::ProcessLife;
 use crate::faults::{Body, Target, body_lines};
 use crate::trace::Trace;
 
@@ -32,7 +32,7 @@ pub(super) struct Recorder {
     pub(super) numbers: Arc<AtomicU64>,
     pub(super) activity: Activity,
     /// The life of the component that sends, if it is one.
-    pub(super) life: Option<Life>,
+    pub(super) life: Option<ProcessLife>,
 }
 
 impl<S> Layer<S> for Recorder {

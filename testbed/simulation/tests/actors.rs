@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node, Secret};
@@ -60,7 +60,7 @@ async fn delete_owner(cluster: &Cluster, name: &str, policy: PropagationPolicy) 
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1)
+    Simulation::new(1)
         .interpose(aplomb_virtual_time::install)
         .run(scenario);
 }
@@ -228,7 +228,7 @@ fn a_namespace_is_emptied_and_waits_for_finalizers() {
 #[test]
 fn a_deployment_becomes_available_after_each_change() {
     let delay = Duration::from_secs(2)..Duration::from_secs(4);
-    let world = World::new(1).actors(Actors::default().deployment_readiness(delay));
+    let world = Simulation::new(1).actors(Controllers::default().deployment_readiness(delay));
     world.interpose(aplomb_virtual_time::install).run(|cluster| async move {
         let deployments: Api<Deployment> = Api::namespaced(cluster.client("user"), "default");
         let labels = json!({ "app": "web" });
@@ -253,7 +253,8 @@ fn a_deployment_becomes_available_after_each_change() {
 
 #[test]
 fn nodes_beat() {
-    let world = World::new(1).actors(Actors::default().node_heartbeats(Duration::from_secs(10)));
+    let world =
+        Simulation::new(1).actors(Controllers::default().node_heartbeats(Duration::from_secs(10)));
     world
         .interpose(aplomb_virtual_time::install)
         .run(|cluster| async move {
@@ -298,7 +299,7 @@ fn nodes_beat() {
 #[test]
 fn the_collector_does_not_touch_a_new_object_of_the_same_name() {
     let late = Duration::from_secs(30)..Duration::from_secs(31);
-    let world = World::new(1).actors(Actors::default().garbage_collector(late));
+    let world = Simulation::new(1).actors(Controllers::default().garbage_collector(late));
     world
         .interpose(aplomb_virtual_time::install)
         .run(|cluster| async move {

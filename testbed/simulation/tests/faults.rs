@@ -6,7 +6,7 @@ use std::time::Duration;
 use aplomb_apiserver::call::Verb;
 use aplomb_simulation::faults::{Fault, Faults, Match, Rule, Stale, StaleReads};
 use aplomb_simulation::trace::Trace;
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{
@@ -32,7 +32,7 @@ fn version(map: &ConfigMap) -> u64 {
 }
 
 fn in_world<F: Future<Output = ()>>(scenario: impl FnOnce(Cluster) -> F + Send + 'static) {
-    World::new(1)
+    Simulation::new(1)
         .interpose(aplomb_virtual_time::install)
         .run(scenario);
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -17,7 +17,7 @@ const ROOT_CA: &str = "kube-root-ca.crt";
 fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
     story: impl FnOnce(Cluster) -> F + Send + 'static,
 ) {
-    let world = World::new(1).actors(Actors::cluster());
+    let world = Simulation::new(1).actors(Controllers::cluster());
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 
 use common::operator::{Operator, Site, SiteSpec};
 use common::scenario::install_crd;
@@ -19,7 +19,7 @@ fn an_hour() -> (usize, Duration) {
         reason = "what is measured is how long it really takes"
     )]
     let begin = Instant::now();
-    let run = World::new(1)
+    let run = Simulation::new(1)
         .interpose(aplomb_virtual_time::install)
         .run(|cluster| async move {
             install_crd(&cluster.client("admin")).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 
 use crate::common::operator::{FINALIZER, Operator, Site, SiteSpec};
 use crate::common::scenario::install_crd;
@@ -17,8 +17,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 
-fn world(seed: u64) -> World {
-    World::new(seed).interpose(aplomb_virtual_time::install)
+fn world(seed: u64) -> Simulation {
+    Simulation::new(seed).interpose(aplomb_virtual_time::install)
 }
 
 fn config_map(name: &str, value: &str) -> ConfigMap {

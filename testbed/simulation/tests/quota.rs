@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::call::{Call, Verb};
-use aplomb_controllers::{Actors, Running};
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::{Controllers, Running};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::executor::block_on;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, ResourceQuota, Service};
@@ -26,7 +26,7 @@ fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
     story: impl FnOnce(Cluster) -> F + Send + 'static,
 ) {
     let delay = Duration::ZERO..Duration::from_millis(50);
-    let world = World::new(1).actors(Actors::none().resource_quotas(delay));
+    let world = Simulation::new(1).actors(Controllers::none().resource_quotas(delay));
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 
@@ -199,7 +199,7 @@ impl Crowded {
     async fn start() -> Self {
         let server = ApiServer::builder().build();
         let at_once = Duration::ZERO..Duration::ZERO;
-        let actors = Actors::none().resource_quotas(at_once).start(&server);
+        let actors = Controllers::none().resource_quotas(at_once).start(&server);
         let crowded = Self {
             server,
             _actors: actors,

@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use aplomb_controllers::Actors;
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::api::networking::v1::IPAddress;
@@ -23,7 +23,7 @@ const A_WHILE: Duration = Duration::from_secs(1);
 fn in_a_cluster<F: Future<Output = ()> + Send + 'static>(
     story: impl FnOnce(Cluster) -> F + Send + 'static,
 ) {
-    let world = World::new(1).actors(Actors::none().upkeep());
+    let world = Simulation::new(1).actors(Controllers::none().upkeep());
     world.interpose(aplomb_virtual_time::install).run(story);
 }
 
@@ -67,7 +67,7 @@ fn the_address_of_a_service_that_went_unseen_goes_too() {
             .await
             .unwrap();
         // As after a start: everything that is there is looked at once.
-        let _again = Actors::none().upkeep().start(cluster.server());
+        let _again = Controllers::none().upkeep().start(cluster.server());
         sleep(A_WHILE).await;
         assert!(addresses.get_opt("10.0.0.9").await.unwrap().is_none());
     });

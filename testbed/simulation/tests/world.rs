@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use aplomb_simulation::faults::{Fault, Rule};
 use aplomb_simulation::trace::Difference;
-use aplomb_simulation::{Cluster, Component, Counts, Crash, CrashPoint, Process, StillBusy, World};
+use aplomb_simulation::{
+    Cluster, Component, Counts, Crash, CrashPoint, Process, Simulation, StillRunning,
+};
 
 use crate::common::scenario::{self, Plant};
 use futures::FutureExt;
@@ -18,8 +20,8 @@ use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::time::sleep;
 
-fn world(seed: u64) -> World {
-    World::new(seed).interpose(aplomb_virtual_time::install)
+fn world(seed: u64) -> Simulation {
+    Simulation::new(seed).interpose(aplomb_virtual_time::install)
 }
 
 #[test]
@@ -205,7 +207,7 @@ fn replicas_have_clocks_of_their_own() {
     assert_eq!(said, ["2026-01-01T00:00:10Z", "2025-12-31T23:59:40Z"]);
 }
 
-async fn a_few_requests(cluster: Cluster) -> Result<Duration, StillBusy> {
+async fn a_few_requests(cluster: Cluster) -> Result<Duration, StillRunning> {
     let _component = cluster.start("busy", |process| async move {
         let maps: Api<ConfigMap> = Api::namespaced(process.client(), "default");
         for _ in 0..5 {
@@ -233,7 +235,7 @@ fn quiescence_is_seen_once_nothing_is_sent_any_more() {
             .quiesce(Duration::from_secs(10), Duration::from_secs(300))
             .await
     });
-    assert_eq!(restless.value, Err(StillBusy(Duration::from_secs(300))));
+    assert_eq!(restless.value, Err(StillRunning(Duration::from_secs(300))));
 }
 
 #[test]
@@ -306,7 +308,7 @@ fn panics_once(cluster: &Cluster) -> Component {
 type Scenario = fn(Cluster) -> BoxFuture<'static, ()>;
 
 /// What the run fails with, if it does.
-fn failure(world: World, scenario: Scenario) -> Option<String> {
+fn failure(world: Simulation, scenario: Scenario) -> Option<String> {
     let run = AssertUnwindSafe(|| world.run(scenario));
     let failed = catch_unwind(run).err()?;
     Some(failed.downcast_ref::<String>().expect("a text").clone())

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::runtime::wait::{await_condition, conditions};
@@ -20,7 +20,7 @@ pub(crate) struct Lab {
 }
 
 pub(crate) fn on_box<F: Future<Output = ()>>(scenario: impl FnOnce(Lab) -> F + Send + 'static) {
-    World::new(1).run(|cluster| async move {
+    Simulation::new(1).run(|cluster| async move {
         let client = cluster.client("admin");
         install(&client).await;
         scenario(Lab { client }).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use aplomb_fake_services::coderd::{
-    Change, Coderd, Config, Entry, Organization, Role, User, Version,
+    Change, Config, Entry, FakeCoderd, Organization, Role, User, Version,
 };
 use aplomb_simulation::Cluster;
 use http::StatusCode;
@@ -57,7 +57,7 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Site {
     pub url: &'static str,
-    pub sim: Coderd,
+    pub sim: FakeCoderd,
 }
 
 impl Site {
@@ -79,7 +79,7 @@ impl Site {
         config.bypass_refusal = options.bypass_refusal;
         config.heartbeat = options.heartbeat;
         config.ends_sessions = true;
-        let sim = Coderd::new(config);
+        let sim = FakeCoderd::new(config);
         Self { url, sim }
     }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::{BoxConfig, Running, start_with};
-use aplomb_controllers::{self as controllers, Actors};
+use aplomb_controllers::{self as controllers, Controllers};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -34,7 +34,7 @@ impl Cluster {
     pub(super) async fn start(kubeconfig: &Path) -> Result<Self> {
         let server = ApiServer::builder().build();
         let prompt = Duration::ZERO..Duration::from_millis(50);
-        let actors = Actors::none()
+        let actors = Controllers::none()
             .garbage_collector(prompt.clone())
             .namespace_lifecycle(prompt)
             .start(&server);

@@ -7,8 +7,8 @@ use anyhow::{Result, anyhow};
 use aplomb_apimachinery::clock::Clock;
 use aplomb_coder_operator as coder;
 use aplomb_egress_operator as egress;
-use aplomb_fake_services::coderd::{self, Coderd, OWNER_TOKEN, Pods};
-use aplomb_fake_services::hcloud::{self, Hetzner};
+use aplomb_fake_services::coderd::{self, FakeCoderd, OWNER_TOKEN, Pods};
+use aplomb_fake_services::hcloud::{self, FakeHcloud};
 use aplomb_http_client::Transport;
 use aplomb_tunnel_operator as tunnel;
 use k8s_openapi::api::core::v1::Secret;
@@ -30,10 +30,10 @@ const HETZNER_TOKEN: &str = "000000000000000000000000000000000000000000000000000
 const IDENTITY: &str = "aplomb-demo";
 
 /// coderd, and the Hetzner API with two servers and a floating IP.
-pub(super) fn clouds(clock: &Clock) -> Result<(Coderd, Hetzner)> {
+pub(super) fn clouds(clock: &Clock) -> Result<(FakeCoderd, FakeHcloud)> {
     let seed = clock.below(u64::MAX);
-    let coderd = Coderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
-    let hetzner = Hetzner::new(hcloud::Config::new(clock.clone(), seed, HETZNER_TOKEN));
+    let coderd = FakeCoderd::new(coderd::Config::new(clock.clone(), seed, OWNER_TOKEN));
+    let hetzner = FakeHcloud::new(hcloud::Config::new(clock.clone(), seed, HETZNER_TOKEN));
     let servers = NODES.map(|(name, id)| json!({ "id": id, "name": name }));
     let state = json!({
         "servers": servers,
@@ -83,7 +83,7 @@ pub(super) fn tunnels(start: &Start<'_>, client: &Client, office: &Office, rival
 }
 
 /// Starts the Coder operator, and the pods that it orders.
-pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &Coderd) {
+pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd: &FakeCoderd) {
     let (of_operator, stopped, service) = (client.clone(), start.stopped(), coderd.service());
     let settings = coder::Settings {
         identity: IDENTITY.to_owned(),
@@ -110,7 +110,7 @@ pub(super) fn coder(start: &Start<'_>, client: &Client, office: &Office, coderd:
 }
 
 /// Starts the egress operator.
-pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzner: &Hetzner) {
+pub(super) fn egress(start: &Start<'_>, client: &Client, office: &Office, hetzner: &FakeHcloud) {
     let (client, stopped, service) = (client.clone(), start.stopped(), hetzner.service());
     let settings = egress::Settings {
         identity: IDENTITY.to_owned(),

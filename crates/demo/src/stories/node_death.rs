@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use aplomb_api::egress::StableEgress;
-use aplomb_fake_services::hcloud::{Entry, Noise};
+use aplomb_fake_services::hcloud::{BackgroundClients, Entry};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -115,7 +115,7 @@ fn scarcity(stage: &Stage) -> Result<()> {
     let bucket = json!({ "buckets": [{ "name": "default", "remaining": LEFT }] });
     let change = serde_json::from_value(bucket)?;
     stage.hetzner.change(change).map_err(|why| anyhow!(why))?;
-    let noise = Noise::hold_at(OTHERS, LEFT);
+    let noise = BackgroundClients::hold_at(OTHERS, LEFT);
     stage.hetzner.noise(noise).map_err(|why| anyhow!(why))
 }
 

@@ -6,7 +6,7 @@ mod scarcity;
 
 use aplomb::fence::Fence;
 use aplomb_api::egress::FloatingIpRef;
-use aplomb_fake_services::hcloud::{Change, Config, Entry, Hetzner};
+use aplomb_fake_services::hcloud::{Change, Config, Entry, FakeHcloud};
 use jiff::Timestamp;
 use serde_json::json;
 use tower::util::BoxCloneSyncService;
@@ -18,7 +18,7 @@ const SECRET: &str = "jEheVytlAoFl7F8MqUQ7jAo2hOXASztX0123456789abcdefghijklmnop
 
 /// A simulator and an account in front of it.
 struct Bench {
-    hetzner: Hetzner,
+    hetzner: FakeHcloud,
     clouds: Clouds,
     account: Account,
     fence: Fence,
@@ -31,7 +31,7 @@ impl Bench {
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, SECRET);
         bend(&mut config);
-        let hetzner = Hetzner::new(config);
+        let hetzner = FakeHcloud::new(config);
         let ip = |at: u64| {
             let address = format!("198.51.100.{}", at % 250);
             json!({"id": 10 + at, "name": format!("ip-{at}"), "ip": address, "server": 1})

@@ -7,9 +7,9 @@ use std::time::Duration;
 use aplomb_api::egress::labels::GATEWAY;
 use aplomb_api::egress::{StableEgress, StableEgressStatus};
 use aplomb_apiserver::storage::Window;
-use aplomb_controllers::Actors;
-use aplomb_fake_services::hcloud::{Change, Config, FloatingIp, Hetzner, Server, Token};
-use aplomb_simulation::{Cluster, World};
+use aplomb_controllers::Controllers;
+use aplomb_fake_services::hcloud::{Change, Config, FakeHcloud, FloatingIp, Server, Token};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -42,7 +42,7 @@ pub fn floating_ip(number: usize) -> u64 {
 #[derive(Clone)]
 pub struct Lab {
     pub cluster: Cluster,
-    pub hetzner: Hetzner,
+    pub hetzner: FakeHcloud,
     pub reach: Reach,
     pub valve: Valve,
     pub nodes: Nodes,
@@ -63,7 +63,7 @@ pub struct Shown {
 #[derive(Clone)]
 pub struct Around {
     pub seed: u64,
-    pub actors: Actors,
+    pub actors: Controllers,
     /// Secrets by name, with their tokens; each is a project of its own.
     pub tokens: Vec<(String, String)>,
     /// How long actions of the provider take, at least and at most; as the simulator has it by default.
@@ -76,7 +76,7 @@ impl Around {
     pub fn seed(seed: u64) -> Self {
         Self {
             seed,
-            actors: Actors::default(),
+            actors: Controllers::default(),
             tokens: vec![(SECRET.to_owned(), TOKEN.to_owned())],
             action: None,
             long: false,
@@ -90,7 +90,7 @@ impl Around {
         F: Future<Output = T>,
         T: Send + 'static,
     {
-        let mut world = World::new(self.seed)
+        let mut world = Simulation::new(self.seed)
             .actors(self.actors.clone())
             .interpose(aplomb_virtual_time::install);
         if self.long {
@@ -128,7 +128,7 @@ impl Lab {
         }
         let user = cluster.plain_client("user");
         let lab = Self {
-            hetzner: Hetzner::new(config),
+            hetzner: FakeHcloud::new(config),
             reach: Reach::default(),
             valve: Valve::default(),
             nodes: Nodes::new(user.clone()),

@@ -9,7 +9,7 @@ use aplomb::admin::Board;
 use aplomb::{Clock, Tasks, Telemetry};
 use aplomb_egress_operator::telemetry::Egress;
 use aplomb_egress_operator::{Parts, Settings};
-use aplomb_fake_services::hcloud::Hetzner;
+use aplomb_fake_services::hcloud::FakeHcloud;
 use aplomb_http_client::Transport;
 use aplomb_simulation::{Component, Process};
 use bytes::Bytes;
@@ -100,7 +100,7 @@ async fn run(process: Process, token_file: Option<PathBuf>, parts: Parts) {
 }
 
 /// Every call is an effect of the process.
-fn transport(process: &Process, hetzner: &Hetzner, valve: &Valve) -> Transport {
+fn transport(process: &Process, hetzner: &FakeHcloud, valve: &Valve) -> Transport {
     let (process, service, valve) = (process.clone(), hetzner.service(), valve.clone());
     BoxCloneSyncService::new(service_fn(move |request: Request<Bytes>| {
         let (process, service, valve) = (process.clone(), service.clone(), valve.clone());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hcloud::{BucketState, Change, Noise};
+use aplomb_fake_services::hcloud::{BackgroundClients, BucketState, Change};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -58,7 +58,9 @@ fn starve(lab: &Lab) {
         buckets: Some(vec![bucket]),
         ..Change::default()
     });
-    lab.hetzner.noise(Noise::rate("others", 3.0)).unwrap();
+    lab.hetzner
+        .noise(BackgroundClients::rate("others", 3.0))
+        .unwrap();
 }
 
 async fn failover(lab: Lab, event: Event, starved: bool) -> Duration {

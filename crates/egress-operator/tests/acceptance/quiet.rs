@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aplomb::telemetry::EventResult;
-use aplomb_controllers::Actors;
+use aplomb_controllers::Controllers;
 use aplomb_fake_services::hcloud::Change;
 use serde_json::json;
 use tokio::time::sleep;
@@ -178,7 +178,7 @@ async fn calls(lab: &Lab, hours: u64) -> (Vec<usize>, usize) {
 
 /// The world in which days are quiet.
 pub fn around(beats: bool) -> Around {
-    let actors = Actors::none();
+    let actors = Controllers::none();
     let token = |group: &Group| (group.token.to_owned(), TOKEN.replace("q7Zp2m", group.token));
     Around {
         actors: if beats {

@@ -13,7 +13,7 @@ use aplomb_api::egress::FloatingIpRef;
 use aplomb_egress_operator::client::{Client, ENDPOINT, ProviderError, Token};
 use aplomb_egress_operator::cloud::{Account, Clouds, Settings};
 use aplomb_egress_operator::telemetry::Egress;
-use aplomb_fake_services::hcloud::{Config, Entry, Hetzner, Noise, Shape};
+use aplomb_fake_services::hcloud::{BackgroundClients, Config, Entry, FakeHcloud, Shape};
 use aplomb_http_client::Transport;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -37,7 +37,7 @@ enum Others {
 
 /// A world of one seed.
 struct Scene {
-    hetzner: Hetzner,
+    hetzner: FakeHcloud,
     clock: aplomb_apimachinery::clock::Clock,
     rng: fastrand::Rng,
 }
@@ -46,7 +46,7 @@ impl Scene {
     fn new(seed: u64, others: Others) -> Self {
         let epoch = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, seed);
-        let hetzner = Hetzner::new(Config::new(clock.clone(), seed, TOKEN));
+        let hetzner = FakeHcloud::new(Config::new(clock.clone(), seed, TOKEN));
         let servers: Vec<_> = (1..=20)
             .map(|id| json!({"id": id, "name": format!("server-{id}")}))
             .collect();
@@ -58,12 +58,12 @@ impl Scene {
         let state = serde_json::from_value(state).unwrap();
         hetzner.change(state).unwrap();
         let noise = match others {
-            Others::Rate(rate) => vec![Noise::rate("others", rate)],
+            Others::Rate(rate) => vec![BackgroundClients::rate("others", rate)],
             Others::Hold => vec![
-                Noise::hold_at("hold", 5),
-                Noise::shape("caph", Shape::Caph),
-                Noise::shape("ccm", Shape::Ccm),
-                Noise::shape("csi", Shape::Csi),
+                BackgroundClients::hold_at("hold", 5),
+                BackgroundClients::shape("caph", Shape::Caph),
+                BackgroundClients::shape("ccm", Shape::Ccm),
+                BackgroundClients::shape("csi", Shape::Csi),
             ],
         };
         for noise in noise {
@@ -270,9 +270,9 @@ fn table(seeds: u64) {
 /// The whole operator: a gateway is cordoned while others hold the bucket.
 async fn cordoned(lab: Lab) -> (Duration, usize) {
     let _replica = lab.settled(2, &json!({})).await;
-    let noise = Noise {
+    let noise = BackgroundClients {
         bucket: Some("hcloud".to_owned()),
-        ..Noise::hold_at("hold", 5)
+        ..BackgroundClients::hold_at("hold", 5)
     };
     lab.hetzner.noise(noise).unwrap();
     // One look finds out, and no other is made in ten minutes.

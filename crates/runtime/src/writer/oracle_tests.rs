@@ -1,7 +1,7 @@
 //! The server as the judge: what is left unsent would have changed nothing, and a change of
 //! somebody else's is never taken for ours. Random histories on the box.
 
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
@@ -284,7 +284,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     world
         .run(|cluster| async move { scenario(Things::new(&cluster).await).await })
         .value

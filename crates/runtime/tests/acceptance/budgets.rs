@@ -7,7 +7,7 @@ use aplomb::budget::{Config, KUBERNETES, Lane, LaneConfig, api};
 use aplomb::scope::Scope;
 use aplomb::{Class, Error};
 use aplomb_simulation::faults::{Fault, Match, Rule};
-use aplomb_simulation::{Run, World};
+use aplomb_simulation::{Run, Simulation};
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
@@ -72,7 +72,7 @@ async fn object(client: Client, name: String, lane: Lane) {
 
 /// A thousand objects that want to write while the server refuses every write until [`RESET`].
 fn throttled(fault: Fault, through: Through) -> Run<u64> {
-    let world = World::new(6).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(6).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {
         let refusal = Rule::new(fault).on(Match::writes());
         cluster

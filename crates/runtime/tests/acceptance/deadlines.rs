@@ -6,7 +6,7 @@ use aplomb::budget::api;
 use aplomb::scope::Scope;
 use aplomb::{Class, Error};
 use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -27,8 +27,8 @@ const DEADLINE: Duration = aplomb::gate::REQUEST_DEADLINE;
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn world() -> World {
-    World::new(4).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(4).interpose(aplomb_virtual_time::install)
 }
 
 fn black_hole() -> Rule {

@@ -8,7 +8,7 @@ use aplomb::fence::Fence;
 use aplomb::lease::{Config, Lease};
 use aplomb::telemetry::Telemetry;
 use aplomb_simulation::faults::{Fault, Faults, Latency, Match, Rule, Sampler, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use jiff::SignedDuration;
 use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::Api;
@@ -183,7 +183,7 @@ async fn bad_day(cluster: Cluster) -> f64 {
 #[test]
 fn on_a_bad_day_one_leads_at_a_time_and_mostly_one_does() {
     for seed in 0..4 {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         let led = world.run(bad_day).value;
         assert!(led > 0.5, "seed {seed}: somebody led {led:.2} of the time");
     }
@@ -209,7 +209,7 @@ async fn wrong_clocks(cluster: Cluster) {
 
 #[test]
 fn clocks_that_are_wrong_decide_nothing() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     world.run(wrong_clocks);
 }
 
@@ -241,7 +241,7 @@ async fn hand_over_without_a_watch(cluster: Cluster) -> Duration {
 
 #[test]
 fn a_standby_whose_watch_is_dead_looks_for_itself() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     let took = world.run(hand_over_without_a_watch).value;
     assert!(took < Duration::from_secs(3), "{took:?}");
 }
@@ -268,7 +268,7 @@ async fn refused_watches(cluster: Cluster) -> usize {
 
 #[test]
 fn a_standby_whose_watch_is_refused_does_not_hammer() {
-    let world = World::new(1).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(1).interpose(aplomb_virtual_time::install);
     let requests = world.run(refused_watches).value;
     // A read and a watch every two seconds.
     assert!(
@@ -318,7 +318,7 @@ async fn takes_over_from_client_go(cluster: Cluster, holder: &str, seconds: i32)
 
 #[test]
 fn it_follows_client_go_and_leaves_what_client_go_expects() {
-    let world = || World::new(1).interpose(aplomb_virtual_time::install);
+    let world = || Simulation::new(1).interpose(aplomb_virtual_time::install);
     let gone = world().run(|cluster| takes_over_from_client_go(cluster, "host_5e1f", 15));
     assert_eq!(gone.value.as_secs(), 15);
     let released = world().run(|cluster| takes_over_from_client_go(cluster, "", 1));

@@ -9,7 +9,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::{Context, Controller, Engine, Verdict};
 use aplomb_apiserver::call::Verb;
 use aplomb_controlplane::{ControlPlane, Options};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use aplomb_simulation::faults::{Fault, Latency, Match, Rule};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
@@ -78,7 +78,7 @@ fn judge((events, metrics): (Vec<Event>, String)) {
 
 #[test]
 fn a_flood_becomes_a_series_and_a_few_events() {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
     judge(
         world
             .run(|cluster| a_flood(cluster.plain_client("demo")))
@@ -96,7 +96,7 @@ async fn real_a_flood_becomes_a_series_and_a_few_events() {
 #[test]
 fn the_same_run_gives_its_events_the_same_names() {
     let names = |seed| {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         let run = world.run(|cluster| a_flood(cluster.plain_client("demo")));
         let names = run.value.0.iter().map(ResourceExt::name_any);
         names.collect::<Vec<_>>()
@@ -142,7 +142,7 @@ fn the_last_events_are_written_before_an_operator_ends() {
 
 #[test]
 fn nobody_waits_for_an_event_however_the_server_is() {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
     let run = world.run(|cluster| async move {
         let unavailable = Rule::new(Fault::ServiceUnavailable);
         let events = Match::any().verb(Verb::Create).resource("events");

@@ -9,7 +9,7 @@ use aplomb::clock::Clock;
 use aplomb::fence::Fence;
 use aplomb::telemetry::Telemetry;
 use aplomb::{Class, Error, Result};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use futures::future::join_all;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::time::{Instant, sleep};
@@ -123,8 +123,8 @@ fn epoch() -> u64 {
     Clock::system().now().as_second().unsigned_abs()
 }
 
-fn world() -> World {
-    World::new(6).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(6).interpose(aplomb_virtual_time::install)
 }
 
 /// coderd's window: nothing is admitted before the minute is over.

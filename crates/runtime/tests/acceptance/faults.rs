@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aplomb::{Class, Context, Controller, Engine, Error, Verdict};
-use aplomb_simulation::World;
+use aplomb_simulation::Simulation;
 use aplomb_simulation::faults::{Fault, Latency, Rule};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -76,8 +76,8 @@ impl Company {
     }
 
     /// The world it is in.
-    fn world(&self) -> World {
-        let world = World::new(7);
+    fn world(&self) -> Simulation {
+        let world = Simulation::new(7);
         match self.bad.contains(&"panics") {
             true => world.expect_panic("as the title says"),
             false => world,

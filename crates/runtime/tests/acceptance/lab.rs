@@ -8,7 +8,7 @@ use std::time::Duration;
 use aplomb_controlplane::{ControlPlane, Options};
 use aplomb_simulation::faults::Faults;
 use aplomb_simulation::trace::Trace;
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use http::{Method, Request};
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -158,11 +158,11 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    in_world(World::new(seed), scenario)
+    in_world(Simulation::new(seed), scenario)
 }
 
 /// Runs a scenario on the box of `world`.
-pub fn in_world<T, F, S>(world: World, scenario: S) -> T
+pub fn in_world<T, F, S>(world: Simulation, scenario: S) -> T
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,

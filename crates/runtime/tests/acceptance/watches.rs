@@ -12,7 +12,7 @@ use aplomb::telemetry::Telemetry;
 use aplomb::watch::{Scope, Timing};
 use aplomb::{Cache, Hub, Key, Watch};
 use aplomb_simulation::faults::{Fault, Match, Rule, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::Api;
@@ -24,8 +24,8 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn world() -> World {
-    World::new(7).interpose(aplomb_virtual_time::install)
+fn world() -> Simulation {
+    Simulation::new(7).interpose(aplomb_virtual_time::install)
 }
 
 fn key(name: &str) -> Key {

@@ -8,7 +8,7 @@ use aplomb_api::tunnel::{
     Applied, Connector, GatewayReplica, GatewayReplicaSpec, HostnameClaim, HttpProxy,
     canonical_hostname,
 };
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -54,7 +54,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    let world = World::new(seed).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
     let run = world.run(|cluster| async move {
         let lab = Lab { cluster };
         lab.install().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aplomb_api::tunnel::{CLASS, ConnectorClass, ConnectorStatus, HttpProxy, HttpProxyStatus};
 use aplomb_apiserver::storage::Window;
-use aplomb_simulation::{Cluster, Run, World};
+use aplomb_simulation::{Cluster, Run, Simulation};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -44,7 +44,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    run(World::new(seed), scenario).value
+    run(Simulation::new(seed), scenario).value
 }
 
 /// The same for its trace.
@@ -54,7 +54,7 @@ where
     F: Future<Output = T>,
     T: Send + 'static,
 {
-    run(World::new(seed), scenario).trace
+    run(Simulation::new(seed), scenario).trace
 }
 
 /// The same for a run that is too long to be remembered.
@@ -68,13 +68,13 @@ where
         compaction: seconds(30),
         ..Window::default()
     };
-    let world = World::new(seed)
+    let world = Simulation::new(seed)
         .memory(1_000)
         .server(move |it| it.window(window));
     run(world, scenario).value
 }
 
-fn run<T, F, S>(world: World, scenario: S) -> Run<T>
+fn run<T, F, S>(world: Simulation, scenario: S) -> Run<T>
 where
     S: FnOnce(Lab) -> F + Send + 'static,
     F: Future<Output = T>,

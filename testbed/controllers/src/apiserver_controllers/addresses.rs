@@ -12,7 +12,7 @@ use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;
-use super::super::system_client::{Door, is_of};
+use super::super::system_client::{SystemClient, is_of};
 use super::place;
 
 const GROUP: &str = "networking.k8s.io";
@@ -21,7 +21,7 @@ const MANAGED_BY: &str = "ipaddress.kubernetes.io/managed-by";
 const ALLOCATOR: &str = "ipallocator.k8s.io";
 
 pub(in super::super) struct Addresses {
-    door: Door,
+    door: SystemClient,
 }
 
 /// An address and the Service it was seen at.
@@ -36,11 +36,11 @@ impl Controller for Addresses {
     type Item = Given;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
+        let door = SystemClient::apiserver(server);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;
-use super::super::system_client::{Door, is_of};
+use super::super::system_client::{SystemClient, is_of};
 use super::{REGISTRATION, place};
 
 const GROUP: &str = "apiextensions.k8s.io";
@@ -20,7 +20,7 @@ const SERVICES: &str = "apiservices";
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 
 pub(in super::super) struct Definitions {
-    door: Door,
+    door: SystemClient,
 }
 
 impl Definitions {
@@ -36,11 +36,11 @@ impl Controller for Definitions {
     type Item = (String, String);
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
+        let door = SystemClient::apiserver(server);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

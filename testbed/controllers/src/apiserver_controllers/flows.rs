@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;
-use super::super::system_client::{Door, is_of};
+use super::super::system_client::{SystemClient, is_of};
 use super::{place, says};
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
@@ -20,7 +20,7 @@ const LEVELS: &str = "prioritylevelconfigurations";
 const MANAGER: &str = "api-priority-and-fairness-config-consumer-v1";
 
 pub(in super::super) struct FlowSchemas {
-    door: Door,
+    door: SystemClient,
 }
 
 impl FlowSchemas {
@@ -37,11 +37,11 @@ impl Controller for FlowSchemas {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
+        let door = SystemClient::apiserver(server);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

@@ -11,7 +11,7 @@ use aplomb_apiserver::storage::Change;
 use serde_json::{Value, json};
 
 use super::super::controller::Controller;
-use super::super::system_client::{Door, is_of};
+use super::super::system_client::{SystemClient, is_of};
 use super::{REGISTRATION, place, says};
 
 const SERVICES: &str = "apiservices";
@@ -19,7 +19,7 @@ const SLICES: (&str, &str) = ("discovery.k8s.io", "endpointslices");
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
 pub(in super::super) struct Registrations {
-    door: Door,
+    door: SystemClient,
 }
 
 impl Registrations {
@@ -98,11 +98,11 @@ impl Controller for Registrations {
     type Item = String;
 
     fn new(server: &ApiServer) -> Self {
-        let door = Door::apiserver(server);
+        let door = SystemClient::apiserver(server);
         Self { door }
     }
 
-    fn door(&self) -> &Door {
+    fn door(&self) -> &SystemClient {
         &self.door
     }
 

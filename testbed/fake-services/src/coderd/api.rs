@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::Organization;
 use super::store::KEY_LENGTH;
 use super::users::User;
-use super::json;
 
 /// One admitted request.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) type Answer = Result<(StatusCode, Option<Value>), ApiError>;
 pub(super) const PROVISIONERS: &str = "External Provisioner Daemons";
 pub(super) const PROXIES: &str = "Workspace Proxy";
 
-impl Core {
+impl CoderdCore {
     /// Carries a call out.
     pub(super) fn perform(&mut self, call: &Call<'_>) -> Answer {
         match *call.parts {

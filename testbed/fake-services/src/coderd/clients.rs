@@ -11,7 +11,7 @@ use http::{HeaderValue, Request};
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::core::Core;
+use super::core::CoderdCore;
 use super::daemons::Work;
 use super::identity::BYPASS;
 use super::users::{Secret, digest};
@@ -94,7 +94,7 @@ fn one() -> u64 {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningClient {
     client: Client,
     daemons: Vec<u64>,
     servers: Vec<u64>,
@@ -102,7 +102,7 @@ struct Running {
     due: Option<Timestamp>,
 }
 
-impl Running {
+impl RunningClient {
     fn new(client: Client) -> Self {
         Self {
             client,
@@ -121,7 +121,7 @@ fn numbered(name: &str, count: u64) -> impl Iterator<Item = String> {
 /// All clients, by name.
 #[derive(Debug)]
 pub(super) struct Clients {
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningClient>,
     rng: fastrand::Rng,
 }
 
@@ -149,10 +149,10 @@ impl Clients {
     }
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn start_client(&mut self, now: Timestamp, client: Client) -> Result<(), String> {
         self.check_client(&client)?;
-        let mut running = Running::new(client.clone());
+        let mut running = RunningClient::new(client.clone());
         let name = match client {
             Client::Jobs {
                 key,
@@ -277,7 +277,7 @@ impl Core {
 
     /// Makes the requests of noise that are due at a moment that `next` gave.
     pub(super) fn run_noise(&mut self, at: Timestamp) {
-        let due = |it: &Running| it.due.is_some_and(|due| due <= at);
+        let due = |it: &RunningClient| it.due.is_some_and(|due| due <= at);
         let found = self.clients.running.iter().find(|(_, it)| due(it));
         let Some((name, client)) = found.map(|(name, it)| (name.clone(), it.client.clone())) else {
             return;

@@ -23,7 +23,7 @@ pub type Fault = service::Fault<()>;
 
 /// Everything the lock guards.
 #[derive(Debug)]
-pub struct Core {
+pub struct CoderdCore {
     pub(super) config: Config,
     pub(super) store: Store,
     pub(super) limiter: Limiter,
@@ -34,7 +34,7 @@ pub struct Core {
     pub(super) log: Log<Entry>,
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn new(config: Config) -> Self {
         Self {
             store: Store::new(&config),
@@ -49,7 +49,7 @@ impl Core {
     }
 }
 
-impl service::Core for Core {
+impl service::FakeService for CoderdCore {
     type Action = ();
 
     fn advance(&mut self, now: Timestamp) {

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::service::draft::{Body, Draft};
+use crate::service::draft::{Body, ResponseDraft};
 
 /// A refused request, before it is put into JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl ApiError {
     }
 }
 
-impl From<ApiError> for Draft {
+impl From<ApiError> for ResponseDraft {
     fn from(error: ApiError) -> Self {
         Self {
             status: error.status,

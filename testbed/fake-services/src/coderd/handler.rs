@@ -11,14 +11,14 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use jiff::Timestamp;
 
 use super::api::Call;
-use super::core::{Core, Fault};
+use super::core::{CoderdCore, Fault};
 use super::error::ApiError;
 use super::identity::{self, DAEMON_KEY, ROOT, SESSION};
 use super::limiter::{Key, Level};
 use super::log::Entry;
 use super::users::{Role, User};
-use crate::service::draft::{self, Body, Draft};
-use crate::service::{Asked, Outcome};
+use crate::service::draft::{self, Body, ResponseDraft};
+use crate::service::{FaultRequest, Outcome};
 
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -46,7 +46,7 @@ enum Gate {
     NotOwner,
 }
 
-impl Core {
+impl CoderdCore {
     /// Serves one request that arrives now.
     pub(super) fn serve(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
         let token = identity::header(request.headers(), SESSION);
@@ -95,7 +95,7 @@ impl Core {
         match gate {
             Gate::Open(level, counted) => self.admitted(arrival, (level, counted), fault),
             Gate::Reached(level) => {
-                let draft = Draft::from(ApiError::limited(level.limit));
+                let draft = ResponseDraft::from(ApiError::limited(level.limit));
                 self.reply(arrival, draft, (Some(level), false), None)
             }
             Gate::NotOwner => {
@@ -155,13 +155,13 @@ impl Core {
         self.reply(arrival, draft, level, Some(fault))
     }
 
-    fn carry_out(&mut self, arrival: &Arrival<'_>) -> Draft {
+    fn carry_out(&mut self, arrival: &Arrival<'_>) -> ResponseDraft {
         let request = arrival.request;
         let path = identity::clean(request.uri().path());
         let Some(rest) = path.strip_prefix(ROOT) else {
             return match path.as_str() {
                 "/healthz" => plain(StatusCode::OK, "OK"),
-                _ => Draft::from(ApiError::no_route()),
+                _ => ResponseDraft::from(ApiError::no_route()),
             };
         };
         let parts: Option<Vec<String>> = rest
@@ -171,7 +171,7 @@ impl Core {
             .collect();
         let Some(parts) = parts else {
             let message = "the path is not well formed";
-            return Draft::from(ApiError::new(StatusCode::BAD_REQUEST, message));
+            return ResponseDraft::from(ApiError::new(StatusCode::BAD_REQUEST, message));
         };
         let call = Call {
             now: arrival.now,
@@ -183,19 +183,19 @@ impl Core {
             daemon_key: identity::header(request.headers(), DAEMON_KEY),
         };
         match self.perform(&call) {
-            Ok((status, body)) => Draft {
+            Ok((status, body)) => ResponseDraft {
                 status,
                 code: None,
                 body: body.map_or(Body::None, Body::Json),
             },
-            Err(refusal) => Draft::from(refusal),
+            Err(refusal) => ResponseDraft::from(refusal),
         }
     }
 
     fn reply(
         &mut self,
         arrival: &Arrival<'_>,
-        draft: Draft,
+        draft: ResponseDraft,
         level: (Option<Level>, bool),
         fault: Option<&Fault>,
     ) -> Outcome {
@@ -232,8 +232,8 @@ impl Core {
 }
 
 impl Arrival<'_> {
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn asked(&self) -> FaultRequest<'_> {
+        FaultRequest {
             method: self.request.method().as_str(),
             path: self.request.uri().path(),
             root: ROOT,
@@ -251,7 +251,7 @@ impl Arrival<'_> {
 /// Puts the headers on that every answer has, and those of a fault over them.
 fn dress(
     now: Timestamp,
-    draft: Draft,
+    draft: ResponseDraft,
     level: Option<Level>,
     fault: Option<&Fault>,
 ) -> Response<Bytes> {
@@ -286,21 +286,21 @@ fn say_level(headers: &mut HeaderMap, level: Level, status: StatusCode) {
 }
 
 /// What a fault answers in place of the service.
-fn by_order(fault: &Fault, limit: i64) -> Draft {
+fn by_order(fault: &Fault, limit: i64) -> ResponseDraft {
     let status = fault.status().unwrap_or(StatusCode::OK);
-    Draft::of(fault, status).unwrap_or_else(|| match status.as_u16() {
+    ResponseDraft::of(fault, status).unwrap_or_else(|| match status.as_u16() {
         412 | 428 => not_owner(status),
-        _ => Draft::from(ApiError::by_order(status, limit)),
+        _ => ResponseDraft::from(ApiError::by_order(status, limit)),
     })
 }
 
-fn not_owner(status: StatusCode) -> Draft {
+fn not_owner(status: StatusCode) -> ResponseDraft {
     let text = "\"X-Coder-Bypass-Ratelimit\" provided but user is not owner\n";
     plain(status, text)
 }
 
-fn plain(status: StatusCode, text: &str) -> Draft {
-    Draft {
+fn plain(status: StatusCode, text: &str) -> ResponseDraft {
+    ResponseDraft {
         status,
         code: None,
         body: Body::Text(text.to_owned(), PLAIN),

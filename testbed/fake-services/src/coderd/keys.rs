@@ -8,11 +8,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Call};
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::{Organization, RESERVED};
 use super::users::User;
-use super::json;
 
 /// Longest name of a key, in bytes.
 const LONGEST: usize = 64;
@@ -27,7 +27,7 @@ struct New {
     tags: Option<BTreeMap<String, String>>,
 }
 
-impl Core {
+impl CoderdCore {
     pub(super) fn list_keys(&self, organization: &Organization) -> Value {
         let mut keys: Vec<_> = self.store.keys_of(&organization.name).collect();
         keys.sort_by_key(|key| key.created_at);

@@ -6,11 +6,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::api::{Answer, Call, not_allowed, ok};
-use super::core::Core;
+use super::core::CoderdCore;
 use super::error::ApiError;
+use super::json;
 use super::model::{PRIMARY, Proxy};
 use super::users::Role;
-use super::json;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -30,7 +30,7 @@ struct Patch {
     regenerate_token: bool,
 }
 
-impl Core {
+impl CoderdCore {
     /// Everything under `/workspaceproxies`, once the licence is known to allow it.
     pub(super) fn proxies(&mut self, call: &Call<'_>, rest: &[&str]) -> Answer {
         let user = call.signed_in()?;

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::config::SameServer;
 use super::error::ApiError;
-use super::listing::Listing;
-use super::model::{Action, Labels};
-use super::store::{Course, Store};
 use super::json;
+use super::listing::Listing;
+use super::model::{ActionRecord, Labels};
+use super::store::{Course, Store};
 
 /// One admitted request.
 #[derive(Debug)]
@@ -213,12 +213,12 @@ fn one_action(
     ok(json!({"action": json::action(found, call.now)}))
 }
 
-fn mine<'a>(store: &'a Store, call: &'a Call<'_>) -> impl Iterator<Item = &'a Action> {
+fn mine<'a>(store: &'a Store, call: &'a Call<'_>) -> impl Iterator<Item = &'a ActionRecord> {
     let all = store.actions.values();
     all.filter(|action| call.sees(action.project.as_deref()))
 }
 
-fn concerns(action: &Action, floating_ip: Option<u64>) -> bool {
+fn concerns(action: &ActionRecord, floating_ip: Option<u64>) -> bool {
     let mut resources = action.resources.iter();
     resources.any(|r| r.kind == "floating_ip" && floating_ip.is_none_or(|id| r.id == id))
 }
@@ -278,7 +278,7 @@ fn not_allowed() -> ApiError {
     ApiError::new("method_not_allowed", "method is not allowed here")
 }
 
-fn begun(call: &Call<'_>, action: &Action) -> Result<Answer, ApiError> {
+fn begun(call: &Call<'_>, action: &ActionRecord) -> Result<Answer, ApiError> {
     let body = json!({"action": json::action(action, call.now)});
     Ok((StatusCode::CREATED, Some(body)))
 }

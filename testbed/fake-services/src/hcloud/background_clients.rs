@@ -3,19 +3,19 @@
 //! They are driven by the clock and not by tasks: what was due since the last look is done, in
 //! order, before anybody looks. What they do when they wake is in `errand`.
 
-mod errand;
+mod client_task;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-pub(super) use errand::Errand;
+pub(super) use client_task::ClientTask;
 
 /// A noise client.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub struct Noise {
+pub struct BackgroundClients {
     /// Its name in the log. One of the same name is replaced.
     pub name: String,
     /// Whose habits it has; absent: reads at random at its rate.
@@ -42,7 +42,7 @@ pub enum Shape {
     Csi,
 }
 
-impl Noise {
+impl BackgroundClients {
     /// Reads at random at a rate.
     #[must_use]
     pub fn rate(name: &str, per_second: f64) -> Self {
@@ -97,16 +97,16 @@ impl Noise {
 /// One thing a client is about to do.
 #[derive(Debug)]
 pub(super) struct Wake {
-    pub(super) client: Noise,
-    pub(super) errand: Errand,
+    pub(super) client: BackgroundClients,
+    pub(super) errand: ClientTask,
     pub(super) rng: fastrand::Rng,
 }
 
 #[derive(Debug)]
 struct Client {
-    noise: Noise,
+    noise: BackgroundClients,
     rng: fastrand::Rng,
-    due: BTreeMap<(Timestamp, u64), Errand>,
+    due: BTreeMap<(Timestamp, u64), ClientTask>,
     planned: u64,
 }
 
@@ -118,9 +118,9 @@ impl Clients {
     /// Adds a client and what it does first.
     pub(super) fn add(
         &mut self,
-        noise: Noise,
+        noise: BackgroundClients,
         rng: fastrand::Rng,
-        first: impl IntoIterator<Item = (Timestamp, Errand)>,
+        first: impl IntoIterator<Item = (Timestamp, ClientTask)>,
     ) {
         let name = noise.name.clone();
         let client = Client {
@@ -143,7 +143,7 @@ impl Clients {
         before - self.0.len()
     }
 
-    pub(super) fn all(&self) -> Vec<Noise> {
+    pub(super) fn all(&self) -> Vec<BackgroundClients> {
         self.0.values().map(|client| client.noise.clone()).collect()
     }
 
@@ -169,7 +169,7 @@ impl Clients {
     }
 
     /// Plans what a client does later. A client that is gone does nothing.
-    pub(super) fn plan(&mut self, name: &str, at: Timestamp, errand: Errand) {
+    pub(super) fn plan(&mut self, name: &str, at: Timestamp, errand: ClientTask) {
         if let Some(client) = self.0.get_mut(name) {
             client.planned += 1;
             client.due.insert((at, client.planned), errand);

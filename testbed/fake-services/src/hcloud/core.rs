@@ -10,11 +10,11 @@ use http::Request;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::background_clients::{BackgroundClients, Clients};
 use super::bucket::Bucket;
 use super::config::{Config, Scope};
 use super::fault::ActionFault;
 use super::log::Entry;
-use super::background_clients::{Clients, Noise};
 use super::state::{BucketState, Change, State};
 use super::store::{Course, Store};
 use crate::service::control::read;
@@ -37,7 +37,7 @@ impl Payer {
 
 /// Everything the lock guards.
 #[derive(Debug)]
-pub struct Core {
+pub struct HcloudCore {
     pub(super) config: Config,
     pub(super) store: Store,
     pub(super) faults: Faults<ActionFault>,
@@ -47,7 +47,7 @@ pub struct Core {
     rng: fastrand::Rng,
 }
 
-impl Core {
+impl HcloudCore {
     pub(super) fn new(config: Config) -> Self {
         let rng = fastrand::Rng::with_seed(config.seed);
         let mut core = Self {
@@ -134,7 +134,7 @@ impl Core {
     }
 
     /// Whether a noise client can be what it wants to be.
-    pub(super) fn check_noise(&self, noise: &Noise) -> Result<(), String> {
+    pub(super) fn check_noise(&self, noise: &BackgroundClients) -> Result<(), String> {
         if let Some(mistake) = noise.mistake() {
             return Err(mistake.to_owned());
         }
@@ -169,7 +169,7 @@ impl Core {
     }
 }
 
-impl service::Core for Core {
+impl service::FakeService for HcloudCore {
     type Action = ActionFault;
 
     fn advance(&mut self, now: Timestamp) {
@@ -214,7 +214,7 @@ impl service::Core for Core {
     }
 
     fn add_client(&mut self, now: Timestamp, body: &[u8]) -> Result<(), String> {
-        let noise: Noise = read(body)?;
+        let noise: BackgroundClients = read(body)?;
         self.check_noise(&noise)?;
         self.add_noise(now, noise);
         Ok(())

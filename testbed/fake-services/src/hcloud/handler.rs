@@ -13,13 +13,13 @@ use jiff::Timestamp;
 use super::api::{self, Call};
 use super::bucket::Level;
 use super::config::Token;
-use super::core::{Core, Payer};
+use super::core::{HcloudCore, Payer};
 use super::error::{self, ApiError};
 use super::fault::{self, Fault};
 use super::log::Entry;
 use super::store::Course;
-use crate::service::draft::{self, Body, Draft};
-use crate::service::{Asked, Outcome};
+use crate::service::draft::{self, Body, ResponseDraft};
+use crate::service::{FaultRequest, Outcome};
 
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("ratelimit-remaining");
@@ -36,7 +36,7 @@ struct Arrival<'a> {
     client: String,
 }
 
-impl Core {
+impl HcloudCore {
     /// Serves one request that arrives now.
     pub(super) fn serve(&mut self, now: Timestamp, request: &Request<Bytes>) -> Outcome {
         let payer = self.payer(bearer(request.headers()));
@@ -57,7 +57,7 @@ impl Core {
             Ok(level) => self.admitted(&arrival, level, fault.as_ref()),
             Err(level) => {
                 let token = self.text_of(&arrival.payer);
-                let draft = Draft::from(ApiError::rate_limited(level.limit, token));
+                let draft = ResponseDraft::from(ApiError::rate_limited(level.limit, token));
                 self.record(&arrival, Some(&draft), level, None);
                 Outcome::Answer(self.dress(now, draft, level, None), Duration::ZERO)
             }
@@ -80,7 +80,12 @@ impl Core {
         Outcome::Answer(answer, fault.delay())
     }
 
-    fn draft(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>, level: Level) -> Draft {
+    fn draft(
+        &mut self,
+        arrival: &Arrival<'_>,
+        fault: Option<&Fault>,
+        level: Level,
+    ) -> ResponseDraft {
         let Some(fault) = fault.filter(|fault| fault.answers()) else {
             return self.carry_out(arrival, fault);
         };
@@ -90,17 +95,17 @@ impl Core {
         by_order(fault, level, self.text_of(&arrival.payer))
     }
 
-    fn carry_out(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>) -> Draft {
+    fn carry_out(&mut self, arrival: &Arrival<'_>, fault: Option<&Fault>) -> ResponseDraft {
         let request = arrival.request;
         let Some(token) = arrival.payer.token.map(|at| &self.config.tokens[at]) else {
             let text = "unable to authenticate";
-            return Draft::from(ApiError::new("unauthorized", text));
+            return ResponseDraft::from(ApiError::new("unauthorized", text));
         };
         if let Err(refusal) = may(token, request.method()) {
-            return Draft::from(refusal);
+            return ResponseDraft::from(refusal);
         }
         let Some(path) = request.uri().path().strip_prefix(ROOT) else {
-            return Draft::from(ApiError::new("not_found", "paths begin with /v1"));
+            return ResponseDraft::from(ApiError::new("not_found", "paths begin with /v1"));
         };
         let project = token.project.clone();
         let course = self.course(request.method(), fault);
@@ -115,12 +120,12 @@ impl Core {
             same_server: self.config.same_server_assign,
         };
         match api::perform(&mut self.store, &call) {
-            Ok((status, body)) => Draft {
+            Ok((status, body)) => ResponseDraft {
                 status,
                 code: None,
                 body: body.map_or(Body::None, Body::Json),
             },
-            Err(refusal) => Draft::from(refusal),
+            Err(refusal) => ResponseDraft::from(refusal),
         }
     }
 
@@ -143,7 +148,7 @@ impl Core {
     fn record(
         &mut self,
         arrival: &Arrival<'_>,
-        draft: Option<&Draft>,
+        draft: Option<&ResponseDraft>,
         level: Level,
         fault: Option<&Fault>,
     ) {
@@ -169,7 +174,7 @@ impl Core {
     fn dress(
         &self,
         now: Timestamp,
-        draft: Draft,
+        draft: ResponseDraft,
         level: Level,
         fault: Option<&Fault>,
     ) -> Response<Bytes> {
@@ -196,8 +201,8 @@ impl Core {
 }
 
 impl Arrival<'_> {
-    fn asked(&self) -> Asked<'_> {
-        Asked {
+    fn asked(&self) -> FaultRequest<'_> {
+        FaultRequest {
             method: self.request.method().as_str(),
             path: self.request.uri().path(),
             root: ROOT,
@@ -206,7 +211,7 @@ impl Arrival<'_> {
     }
 }
 
-impl From<ApiError> for Draft {
+impl From<ApiError> for ResponseDraft {
     fn from(error: ApiError) -> Self {
         Self {
             status: error.status,
@@ -217,9 +222,9 @@ impl From<ApiError> for Draft {
 }
 
 /// What a fault answers in place of the service.
-fn by_order(fault: &Fault, level: Level, token: Option<&str>) -> Draft {
+fn by_order(fault: &Fault, level: Level, token: Option<&str>) -> ResponseDraft {
     let status = fault::status(fault);
-    if let Some(draft) = Draft::of(fault, status) {
+    if let Some(draft) = ResponseDraft::of(fault, status) {
         return draft;
     }
     let usual = || error::code_of(status).to_owned();
@@ -229,9 +234,9 @@ fn by_order(fault: &Fault, level: Level, token: Option<&str>) -> Draft {
     } else {
         ApiError::new(&code, format!("{code} by order"))
     };
-    Draft {
+    ResponseDraft {
         status,
-        ..Draft::from(error)
+        ..ResponseDraft::from(error)
     }
 }
 

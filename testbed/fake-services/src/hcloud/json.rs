@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::model::{Action, FloatingIp, Server, Status};
+use super::model::{ActionRecord, FloatingIp, Server, Status};
 use super::store::Store;
 
 /// A floating IP.
@@ -27,7 +27,7 @@ pub(super) fn floating_ip(floating_ip: &FloatingIp) -> Value {
 
 /// An action.
 #[must_use]
-pub(super) fn action(action: &Action, now: Timestamp) -> Value {
+pub(super) fn action(action: &ActionRecord, now: Timestamp) -> Value {
     json!({
         "id": action.id,
         "command": action.command,
@@ -88,7 +88,7 @@ pub(super) fn time(at: Option<Timestamp>) -> Option<String> {
     at.map(|at| at.strftime("%Y-%m-%dT%H:%M:%S+00:00").to_string())
 }
 
-fn progress(action: &Action, now: Timestamp) -> i64 {
+fn progress(action: &ActionRecord, now: Timestamp) -> i64 {
     let (Some(started), Some(ends)) = (action.started, action.ends) else {
         return if action.status == Status::Running {
             0

@@ -105,7 +105,7 @@ pub enum Status {
 /// Something that takes time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Action {
+pub struct ActionRecord {
     /// 0 or absent gets a new one.
     #[serde(default)]
     pub id: u64,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::model::{Action, FloatingIp, Server, Status};
+use super::model::{ActionRecord, FloatingIp, Server, Status};
 use super::store::Store;
 
 /// Everything there is.
@@ -19,7 +19,7 @@ pub struct State {
     /// All floating IPs, by id.
     pub floating_ips: Vec<FloatingIp>,
     /// All actions, by id.
-    pub actions: Vec<Action>,
+    pub actions: Vec<ActionRecord>,
     /// The rate limits.
     pub buckets: Vec<BucketState>,
 }
@@ -50,7 +50,7 @@ pub struct Change {
     /// All floating IPs from now on.
     pub floating_ips: Option<Vec<FloatingIp>>,
     /// All actions from now on.
-    pub actions: Option<Vec<Action>>,
+    pub actions: Option<Vec<ActionRecord>>,
     /// Buckets to set; those not named stay.
     pub buckets: Option<Vec<BucketState>>,
 }
@@ -130,7 +130,7 @@ impl Store {
         Ok(())
     }
 
-    fn set_actions(&mut self, actions: Vec<Action>, now: Timestamp) -> Result<(), String> {
+    fn set_actions(&mut self, actions: Vec<ActionRecord>, now: Timestamp) -> Result<(), String> {
         self.actions.clear();
         self.running.clear();
         for mut action in actions {

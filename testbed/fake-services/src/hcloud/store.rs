@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::error::ApiError;
-use super::model::{Action, ActionError, Effect, FloatingIp, Resource, Server, Status};
+use super::model::{ActionError, ActionRecord, Effect, FloatingIp, Resource, Server, Status};
 
 /// How an action will go.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Course {
 pub struct Store {
     pub(super) servers: BTreeMap<u64, Server>,
     pub(super) floating_ips: BTreeMap<u64, FloatingIp>,
-    pub(super) actions: BTreeMap<u64, Action>,
+    pub(super) actions: BTreeMap<u64, ActionRecord>,
     pub(super) running: BTreeSet<u64>,
     pub(super) last_id: u64,
 }
@@ -65,7 +65,7 @@ impl Store {
     /// Whether a running action, or a person, has locked a resource.
     #[must_use]
     pub fn locked(&self, kind: &str, id: u64) -> bool {
-        let about = |action: &&Action| {
+        let about = |action: &&ActionRecord| {
             action.locks
                 && action
                     .resources
@@ -87,7 +87,7 @@ impl Store {
         floating_ip: u64,
         server: u64,
         course: Course,
-    ) -> Result<Action, ApiError> {
+    ) -> Result<ActionRecord, ApiError> {
         let found = self.floating_ip(floating_ip)?;
         let project = found.project.clone();
         if !self.servers.contains_key(&server) {
@@ -120,7 +120,7 @@ impl Store {
         now: Timestamp,
         floating_ip: u64,
         course: Course,
-    ) -> Result<Action, ApiError> {
+    ) -> Result<ActionRecord, ApiError> {
         let found = self.floating_ip(floating_ip)?;
         let project = found.project.clone();
         let Some(server) = found.server else {
@@ -156,7 +156,7 @@ impl Store {
         volume: u64,
         server: u64,
         course: Course,
-    ) -> Result<Action, ApiError> {
+    ) -> Result<ActionRecord, ApiError> {
         let found = self.servers.get(&server);
         let found = found.ok_or_else(|| ApiError::not_found("server", server))?;
         let project = found.project.clone();
@@ -176,7 +176,7 @@ impl Store {
         now: Timestamp,
         server: u64,
         course: Course,
-    ) -> Result<Action, ApiError> {
+    ) -> Result<ActionRecord, ApiError> {
         let found = self.servers.get(&server);
         let found = found.ok_or_else(|| ApiError::not_found("server", server))?;
         let project = found.project.clone();
@@ -225,14 +225,14 @@ impl Store {
         effect: impl Into<Option<Effect>>,
         course: Course,
         project: Option<String>,
-    ) -> Result<Action, ApiError> {
+    ) -> Result<ActionRecord, ApiError> {
         for resource in &resources {
             if self.locked(&resource.kind, resource.id) {
                 return Err(locked(&resource.kind, resource.id));
             }
         }
         let id = self.fresh_id();
-        let action = Action {
+        let action = ActionRecord {
             id,
             command: command.to_owned(),
             status: Status::Running,

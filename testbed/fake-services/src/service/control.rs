@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Core, Fault};
+use super::{FakeService, Fault};
 
 /// The first part of every path of the control plane.
 const ROOT: &str = "/_sim";
@@ -24,7 +24,7 @@ pub(super) fn is_control(path: &str) -> bool {
 }
 
 /// Answers a request to the control plane.
-pub(super) fn answer<C: Core>(
+pub(super) fn answer<C: FakeService>(
     core: &mut C,
     now: Timestamp,
     request: &Request<Bytes>,
@@ -50,7 +50,7 @@ fn reply(status: StatusCode, body: &Value) -> Response<Bytes> {
     response
 }
 
-fn perform<C: Core>(core: &mut C, now: Timestamp, request: &Request<Bytes>) -> Answer {
+fn perform<C: FakeService>(core: &mut C, now: Timestamp, request: &Request<Bytes>) -> Answer {
     let path = request.uri().path().trim_end_matches('/');
     let query = Query::parse(request.uri().query().unwrap_or_default());
     let parts: Vec<&str> = path.split('/').skip(2).collect();
@@ -89,7 +89,7 @@ fn perform<C: Core>(core: &mut C, now: Timestamp, request: &Request<Bytes>) -> A
     }
 }
 
-fn add_fault<C: Core>(core: &mut C, now: Timestamp, request: &Request<Bytes>) -> Answer {
+fn add_fault<C: FakeService>(core: &mut C, now: Timestamp, request: &Request<Bytes>) -> Answer {
     let fault: Fault<C::Action> = read(request.body()).map_err(bad)?;
     match fault.mistake().or_else(|| core.cannot(&fault)) {
         Some(mistake) => Err(bad(mistake)),

@@ -24,14 +24,14 @@ pub(crate) const HTML: &str = "text/html";
 
 /// An answer before its headers.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct ResponseDraft {
     pub(crate) status: StatusCode,
     /// Code of a refusal, for the log.
     pub(crate) code: Option<String>,
     pub(crate) body: Body,
 }
 
-impl Draft {
+impl ResponseDraft {
     /// What a fault answers by itself: the body it names, none where it succeeds, or what a gateway
     /// would say. `None`: it is for the service to say.
     pub(crate) fn of<A>(fault: &Fault<A>, status: StatusCode) -> Option<Self> {

@@ -106,7 +106,7 @@ impl<A> Fault<A> {
         header.map(|(name, _)| format!("`{name}` or its value cannot be a header"))
     }
 
-    fn meets(&self, asked: &Asked<'_>) -> bool {
+    fn meets(&self, asked: &FaultRequest<'_>) -> bool {
         let method = self.method.as_deref();
         let client = self.client.as_deref();
         let begins = matches!(asked.method, "POST" | "DELETE");
@@ -137,7 +137,7 @@ impl<A> Fault<A> {
 
 /// What a fault looks at.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct FaultRequest<'a> {
     /// HTTP method.
     pub method: &'a str,
     /// Path without the query.
@@ -194,7 +194,7 @@ impl<A: Clone> Faults<A> {
     }
 
     /// The oldest fault that meets the request; `spend` counts it.
-    pub fn find(&mut self, now: Timestamp, asked: &Asked<'_>) -> Option<Fault<A>> {
+    pub fn find(&mut self, now: Timestamp, asked: &FaultRequest<'_>) -> Option<Fault<A>> {
         self.set
             .retain(|_, (_, end)| end.is_none_or(|end| now < end));
         let mut found = None;
@@ -281,7 +281,7 @@ mod tests {
         let mut faults = Faults::new(1);
         let begin = Timestamp::UNIX_EPOCH;
         faults.add(begin, fault);
-        let asked = Asked {
+        let asked = FaultRequest {
             method: "GET",
             path: "/v1/servers",
             root: "/v1",

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use http::{Request, Response};
 use tower::BoxError;
 
-use super::{Core, Held, control};
+use super::{FakeService, SharedService, control};
 
 /// Who is at the other end of a connection; requests in the same process have none.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub enum Outcome {
 /// A client's end of a stand-in. Cheap to clone; clones reach the same one.
 #[derive(Debug)]
 pub struct Service<C> {
-    held: Held<C>,
+    held: SharedService<C>,
 }
 
 impl<C> Clone for Service<C> {
@@ -42,10 +42,10 @@ impl<C> Clone for Service<C> {
     }
 }
 
-impl<C: Core> Service<C> {
+impl<C: FakeService> Service<C> {
     /// One more end.
     #[must_use]
-    pub fn new(held: Held<C>) -> Self {
+    pub fn new(held: SharedService<C>) -> Self {
         Self { held }
     }
 
@@ -65,7 +65,7 @@ impl<C: Core> Service<C> {
     }
 }
 
-impl<C: Core> tower::Service<Request<Bytes>> for Service<C> {
+impl<C: FakeService> tower::Service<Request<Bytes>> for Service<C> {
     type Response = Response<Bytes>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<Bytes>, BoxError>>;

@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 use tower::{BoxError, Service as _};
 
-use super::{Core, Peer, Service};
+use super::{FakeService, Peer, Service};
 
 /// A whole state may be put at once.
 const MOST_BODY: usize = 64 << 20;
@@ -23,13 +23,13 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// A listener that is serving. Dropping it stops it.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     address: SocketAddr,
     stop: CancellationToken,
     task: Option<JoinHandle<()>>,
 }
 
-impl Running {
+impl RunningServer {
     /// `http://` and the address.
     #[must_use]
     pub fn url(&self) -> String {
@@ -47,7 +47,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -57,19 +57,26 @@ impl Drop for Running {
 ///
 /// # Errors
 /// The address cannot be bound.
-pub async fn serve<C: Core>(service: Service<C>, address: SocketAddr) -> std::io::Result<Running> {
+pub async fn serve<C: FakeService>(
+    service: Service<C>,
+    address: SocketAddr,
+) -> std::io::Result<RunningServer> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     let stop = CancellationToken::new();
     let task = tokio::spawn(accept(listener, service, stop.clone()));
-    Ok(Running {
+    Ok(RunningServer {
         address,
         stop,
         task: Some(task),
     })
 }
 
-async fn accept<C: Core>(listener: TcpListener, service: Service<C>, stop: CancellationToken) {
+async fn accept<C: FakeService>(
+    listener: TcpListener,
+    service: Service<C>,
+    stop: CancellationToken,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -95,7 +102,7 @@ async fn accept<C: Core>(listener: TcpListener, service: Service<C>, stop: Cance
     }
 }
 
-async fn talk<C: Core>(
+async fn talk<C: FakeService>(
     stream: TcpStream,
     peer: SocketAddr,
     service: Service<C>,
@@ -124,7 +131,7 @@ async fn talk<C: Core>(
     }
 }
 
-async fn answer<C: Core>(
+async fn answer<C: FakeService>(
     mut service: Service<C>,
     peer: SocketAddr,
     request: Request<Incoming>,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aplomb_simulation::faults::Sampler;
-use aplomb_simulation::{Cluster, Component, Crash, CrashPoint, Run, World};
+use aplomb_simulation::{Cluster, Component, Crash, CrashPoint, Run, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
@@ -30,7 +30,7 @@ pub enum Plant {
 
 /// Runs the scenario once.
 pub fn run(seed: u64, plant: Option<Plant>) -> Run<Outcome> {
-    World::new(seed)
+    Simulation::new(seed)
         .interpose(aplomb_virtual_time::install)
         .run(move |cluster| scenario(cluster, plant))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_fake_services::coderd::{Coderd, Config, Role, User, Version};
+use aplomb_fake_services::coderd::{Config, FakeCoderd, Role, User, Version};
 use futures::future::join_all;
 
 use super::*;
@@ -12,7 +12,7 @@ const OWNER: &str = "owner-token-of-the-simulated-server";
 
 /// The simulator, and whoever calls it.
 struct Lab {
-    coderd: Coderd,
+    coderd: FakeCoderd,
     servers: Servers,
     fence: Fence,
 }
@@ -23,7 +23,7 @@ impl Lab {
         let clock = aplomb_apimachinery::clock::Clock::new(epoch, 7);
         let mut config = Config::new(clock.clone(), 7, OWNER);
         bend(&mut config);
-        let coderd = Coderd::new(config);
+        let coderd = FakeCoderd::new(config);
         let service = coderd.service();
         let servers = Servers::new(Settings {
             connect: Arc::new(move |_| Ok(BoxCloneSyncService::new(service.clone()))),

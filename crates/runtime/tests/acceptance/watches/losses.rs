@@ -7,7 +7,7 @@ use aplomb::Cache;
 use aplomb::watch::Timing;
 use aplomb_apiserver::call::Verb;
 use aplomb_simulation::faults::{Fault, Match, Rule, Sampler, WatchFault};
-use aplomb_simulation::{Cluster, World};
+use aplomb_simulation::{Cluster, Simulation};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
@@ -99,7 +99,7 @@ fn every_way_a_watch_can_die_ends_with_the_same_cache() {
 #[test]
 fn bad_days_end_with_the_same_cache() {
     for seed in 0..12 {
-        let world = World::new(seed).interpose(aplomb_virtual_time::install);
+        let world = Simulation::new(seed).interpose(aplomb_virtual_time::install);
         world.run(move |cluster| async move {
             let faults = cluster.faults("operator");
             faults.sample(Sampler::bad_day(seed, 0.3));

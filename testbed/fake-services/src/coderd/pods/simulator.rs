@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::rollout::{Counts, Desired, Rollout, Step};
 use super::template::{self, Kind, Source, Template};
 use super::{Pods, api};
-use crate::coderd::{Coderd, DaemonHandle};
+use crate::coderd::{DaemonHandle, FakeCoderd};
 
 /// When a pod that could not be started, or a status that could not be written, is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -23,7 +23,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 enum Process {
     Daemon(DaemonHandle),
-    Proxy(Coderd, u64),
+    Proxy(FakeCoderd, u64),
 }
 
 /// Namespace and name.
@@ -43,7 +43,7 @@ struct Set {
 }
 
 /// Follows deployments and carries their rollouts out.
-pub(super) struct Player {
+pub(super) struct PodSimulator {
     pods: Pods,
     client: Client,
     sets: BTreeMap<Key, Set>,
@@ -51,7 +51,7 @@ pub(super) struct Player {
     listed: BTreeSet<Key>,
 }
 
-impl Player {
+impl PodSimulator {
     pub(super) fn new(pods: Pods, client: Client) -> Self {
         Self {
             pods,

@@ -1,13 +1,13 @@
 //! Passing the limiter by: who may, who may not, and where nobody notices.
 
-use aplomb_fake_services::coderd::{Coderd, Version};
+use aplomb_fake_services::coderd::{FakeCoderd, Version};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::Value;
 
 use super::{BUILDER, OWNER, coderd, header, request, send};
 
-async fn bypass(coderd: &Coderd, token: &str) -> Response<Bytes> {
+async fn bypass(coderd: &FakeCoderd, token: &str) -> Response<Bytes> {
     let mut request = request(token, "GET", "/api/v2/organizations/default", &Value::Null);
     let yes = http::HeaderValue::from_static("true");
     request

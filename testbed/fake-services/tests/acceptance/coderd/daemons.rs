@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::coderd::{Coderd, Work};
+use aplomb_fake_services::coderd::{FakeCoderd, Work};
 use serde_json::Value;
 
 use super::{KEYS, OWNER, coderd, get, new_key, status};
@@ -14,7 +14,7 @@ async fn wait(seconds: u64) {
 }
 
 /// Names and statuses of the daemons that are listed under a key.
-async fn listed(coderd: &Coderd, key: &str) -> Vec<(String, String)> {
+async fn listed(coderd: &FakeCoderd, key: &str) -> Vec<(String, String)> {
     let (_, list) = get(coderd, &format!("{KEYS}/daemons")).await;
     let all = list.as_array().expect("a list");
     let of_key = all.iter().find(|it| it["key"]["name"] == key);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_fake_services::coderd::{Coderd, Config, Pods, Work};
-use aplomb_simulation::World;
+use aplomb_fake_services::coderd::{Config, FakeCoderd, Pods, Work};
+use aplomb_simulation::Simulation;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentStatus};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -20,20 +20,20 @@ const ELSEWHERE: &str = "http://other.example.com";
 /// A cluster, two Coder servers, and who plays the pods of both.
 struct Lab {
     user: Client,
-    coderd: Coderd,
-    other: Coderd,
+    coderd: FakeCoderd,
+    other: FakeCoderd,
 }
 
 fn lab<F: Future<Output = ()>>(
     work: Option<Work>,
     scenario: impl FnOnce(Lab) -> F + Send + 'static,
 ) {
-    let world = World::new(3).interpose(aplomb_virtual_time::install);
+    let world = Simulation::new(3).interpose(aplomb_virtual_time::install);
     world.run(move |cluster| async move {
         let clock: Clock = cluster.server().clock().clone();
         let mut config = Config::new(clock, 1, OWNER);
         config.ends_sessions = true;
-        let [coderd, other] = [(); 2].map(|()| Coderd::new(config.clone()));
+        let [coderd, other] = [(); 2].map(|()| FakeCoderd::new(config.clone()));
         let (here, there) = (coderd.clone(), other.clone());
         let server = move |url: &str| match url {
             URL => Some(here.clone()),
@@ -110,7 +110,7 @@ impl Lab {
 }
 
 /// The keys that connected daemons have, and whether each is busy.
-fn connected(coderd: &Coderd) -> Vec<(String, bool)> {
+fn connected(coderd: &FakeCoderd) -> Vec<(String, bool)> {
     let all = coderd.daemons().into_iter();
     all.filter_map(|it| Some((it.key?, it.busy))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aplomb_fake_services::hcloud::{Hetzner, SameServer};
+use aplomb_fake_services::hcloud::{FakeHcloud, SameServer};
 use serde_json::{Value, json};
 use tokio::time::advance;
 
@@ -196,7 +196,7 @@ async fn deleting_needs_an_address_that_is_free_and_not_protected() {
 }
 
 /// Sixty addresses, every second one `parity=even`.
-fn sixty() -> Hetzner {
+fn sixty() -> FakeHcloud {
     let hetzner = hetzner(|_| {});
     let parity = |n| if n % 2 == 0 { "even" } else { "odd" };
     let many: Vec<Value> = (1..=60)
@@ -210,7 +210,7 @@ fn sixty() -> Hetzner {
 }
 
 /// The ids of a list and its pagination.
-async fn listed(hetzner: &Hetzner, query: &str) -> (Vec<u64>, Value) {
+async fn listed(hetzner: &FakeHcloud, query: &str) -> (Vec<u64>, Value) {
     let (_, body) = get(hetzner, &format!("/v1/floating_ips{query}")).await;
     let list = body["floating_ips"].as_array().expect("a list");
     let ids = list.iter().filter_map(|one| one["id"].as_u64()).collect();

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Noise, Shape, Wake};
-use crate::hcloud::core::Core;
+use super::{BackgroundClients, Shape, Wake};
+use crate::hcloud::core::HcloudCore;
 use crate::hcloud::error::ApiError;
 use crate::hcloud::log::Entry;
 use crate::hcloud::model::Status;
@@ -26,7 +26,7 @@ const RETRIES: u32 = 5;
 
 /// One thing to do.
 #[derive(Clone, Debug)]
-pub(crate) enum Errand {
+pub(crate) enum ClientTask {
     /// Read something, then plan the next read.
     Read { tries: u32 },
     /// Look after one object, then plan its next look.
@@ -57,9 +57,9 @@ impl Sent<'_> {
     }
 }
 
-impl Core {
+impl HcloudCore {
     /// Starts a noise client; its first requests are spread over its period.
-    pub(in crate::hcloud) fn add_noise(&mut self, now: Timestamp, noise: Noise) {
+    pub(in crate::hcloud) fn add_noise(&mut self, now: Timestamp, noise: BackgroundClients) {
         let mut rng = fastrand::Rng::with_seed(self.config.seed ^ name_seed(&noise.name));
         let first = self.first(now, &noise, &mut rng);
         self.noise.add(noise, rng, first);
@@ -68,44 +68,44 @@ impl Core {
     fn first(
         &self,
         now: Timestamp,
-        noise: &Noise,
+        noise: &BackgroundClients,
         rng: &mut fastrand::Rng,
-    ) -> Vec<(Timestamp, Errand)> {
+    ) -> Vec<(Timestamp, ClientTask)> {
         if noise.hold_at.is_some() {
-            return vec![(now, Errand::Hold)];
+            return vec![(now, ClientTask::Hold)];
         }
         let period = self.period(noise);
         let mut within = |errand| (after(now, period.mul_f64(rng.f64())), errand);
         match noise.shape {
             Some(Shape::Caph) => (0..self.objects(noise))
                 .map(|object| {
-                    within(Errand::Object {
+                    within(ClientTask::Object {
                         object,
                         looks: 0,
                         tries: 0,
                     })
                 })
                 .collect(),
-            Some(Shape::Csi) => vec![within(Errand::Attach {
+            Some(Shape::Csi) => vec![within(ClientTask::Attach {
                 volume: 1,
                 tries: 0,
             })],
-            Some(Shape::Ccm) | None => vec![within(Errand::Read { tries: 0 })],
+            Some(Shape::Ccm) | None => vec![within(ClientTask::Read { tries: 0 })],
         }
     }
 
     /// Does what a client woke up for.
     pub(in crate::hcloud) fn run_errand(&mut self, at: Timestamp, mut wake: Wake) {
         match wake.errand.clone() {
-            Errand::Read { tries } => self.read(at, &mut wake, tries),
-            Errand::Object {
+            ClientTask::Read { tries } => self.read(at, &mut wake, tries),
+            ClientTask::Object {
                 object,
                 looks,
                 tries,
             } => self.look(at, &mut wake, (object, looks), tries),
-            Errand::Attach { volume, tries } => self.attach(at, &mut wake, volume, tries),
-            Errand::Poll { action, wait } => self.poll(at, &wake, action, wait),
-            Errand::Hold => self.hold(at, &mut wake),
+            ClientTask::Attach { volume, tries } => self.attach(at, &mut wake, volume, tries),
+            ClientTask::Poll { action, wait } => self.poll(at, &wake, action, wait),
+            ClientTask::Hold => self.hold(at, &mut wake),
         }
     }
 
@@ -113,11 +113,11 @@ impl Core {
         let sent = Sent::get("/v1/servers", "page=1&per_page=50");
         let accepted = self.spend(at, &wake.client, sent);
         if !accepted && wake.client.shape.is_some() && tries < RETRIES {
-            let errand = Errand::Read { tries: tries + 1 };
+            let errand = ClientTask::Read { tries: tries + 1 };
             let pause = backoff(tries, &mut wake.rng);
             return self.plan(at, wake, pause, errand);
         }
-        let errand = Errand::Read { tries: 0 };
+        let errand = ClientTask::Read { tries: 0 };
         let pause = self.pause(wake);
         self.plan(at, wake, pause, errand);
     }
@@ -131,7 +131,7 @@ impl Core {
             Sent::get("/v1/actions", format!("id={server}"))
         };
         let accepted = self.spend(at, &wake.client, sent);
-        let again = |looks, tries| Errand::Object {
+        let again = |looks, tries| ClientTask::Object {
             object,
             looks,
             tries,
@@ -162,18 +162,18 @@ impl Core {
             let action = store.attach_volume(at, "attach_volume", volume, server, course)?;
             Ok((201, action.id))
         });
-        let retry = Errand::Attach {
+        let retry = ClientTask::Attach {
             volume,
             tries: tries + 1,
         };
-        let next = Errand::Attach {
+        let next = ClientTask::Attach {
             volume: volume + 1,
             tries: 0,
         };
         match begun {
             Ok(action) => {
                 let wait = CSI_POLL;
-                self.plan(at, wake, wait, Errand::Poll { action, wait });
+                self.plan(at, wake, wait, ClientTask::Poll { action, wait });
                 let pause = self.pause(wake);
                 self.plan(at, wake, pause, next);
             }
@@ -195,7 +195,7 @@ impl Core {
         let over = found.is_none_or(|action| action.status != Status::Running);
         if !(known && over) {
             let wait = (wait * 2).min(CSI_LONGEST_POLL);
-            self.plan(at, wake, wait, Errand::Poll { action, wait });
+            self.plan(at, wake, wait, ClientTask::Poll { action, wait });
         }
     }
 
@@ -209,10 +209,10 @@ impl Core {
         }
         let next = self.bucket(&name).next_token();
         let next = next.unwrap_or_else(|| after(at, Duration::from_secs(1)));
-        self.noise.plan(&wake.client.name, next, Errand::Hold);
+        self.noise.plan(&wake.client.name, next, ClientTask::Hold);
     }
 
-    fn plan(&mut self, at: Timestamp, wake: &Wake, pause: Duration, errand: Errand) {
+    fn plan(&mut self, at: Timestamp, wake: &Wake, pause: Duration, errand: ClientTask) {
         self.noise.plan(&wake.client.name, after(at, pause), errand);
     }
 
@@ -230,7 +230,7 @@ impl Core {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "nobody simulates 2^52 objects")]
-    fn period(&self, noise: &Noise) -> Duration {
+    fn period(&self, noise: &BackgroundClients) -> Duration {
         let objects = self.objects(noise) as f64;
         let seconds = match (noise.shape, noise.rate) {
             (Some(Shape::Caph), None) => CAPH_SYNC / 2.0,
@@ -242,7 +242,7 @@ impl Core {
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX / 4)
     }
 
-    fn objects(&self, noise: &Noise) -> u64 {
+    fn objects(&self, noise: &BackgroundClients) -> u64 {
         let servers = u64::try_from(self.store.servers.len()).unwrap_or(u64::MAX);
         noise.objects.unwrap_or(servers.max(1))
     }
@@ -254,13 +254,13 @@ impl Core {
         self.store.servers.keys().nth(at).copied().unwrap_or(0)
     }
 
-    fn noise_bucket(&self, noise: &Noise) -> String {
+    fn noise_bucket(&self, noise: &BackgroundClients) -> String {
         let first = || self.bucket_name(0);
         noise.bucket.clone().unwrap_or_else(first)
     }
 
     /// Sends a read; whether it was let in.
-    fn spend(&mut self, at: Timestamp, noise: &Noise, sent: Sent<'_>) -> bool {
+    fn spend(&mut self, at: Timestamp, noise: &BackgroundClients, sent: Sent<'_>) -> bool {
         let sent = self.spend_with(at, noise, sent, |_| Ok((200, 0)));
         sent.is_ok()
     }
@@ -269,7 +269,7 @@ impl Core {
     fn spend_with(
         &mut self,
         at: Timestamp,
-        noise: &Noise,
+        noise: &BackgroundClients,
         sent: Sent<'_>,
         effect: impl FnOnce(&mut Self) -> Result<(u16, u64), ApiError>,
     ) -> Result<u64, ApiError> {
