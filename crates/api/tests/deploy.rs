@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, start_with};
+use aplomb_apiserver::standalone::{BoxConfig, start_with};
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 

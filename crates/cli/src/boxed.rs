@@ -2,7 +2,8 @@
 
 use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, Error, Limits, start_with};
+use aplomb_apiserver::http::Limits;
+use aplomb_apiserver::standalone::{BoxConfig, Error, start_with};
 use aplomb_apiserver::storage::{DataDir, Window};
 use aplomb_controllers::Controllers;
 use tokio::signal::unix::{SignalKind, signal};

@@ -27,16 +27,14 @@ mod representation;
 mod response;
 mod route;
 mod router;
-mod service;
+pub(crate) mod service;
 mod watch;
 mod yaml;
 
-mod boxed;
-mod kubeconfig;
-mod serve;
-mod tls;
+pub(crate) mod kubeconfig;
+pub(crate) mod serve;
+pub(crate) mod tls;
 
-pub use boxed::{BoxConfig, Error, Running, start, start_with};
 pub use limits::Limits;
 pub use response::Body;
 pub use serve::{Handle, serve};

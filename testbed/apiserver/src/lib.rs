@@ -33,10 +33,10 @@ pub mod call;
 mod definitions;
 pub mod http;
 pub mod mutation;
-mod ownership;
 pub mod registry;
 pub mod schema;
 pub mod server;
+pub mod standalone;
 pub mod storage;
 pub mod subresource;
 

@@ -8,21 +8,20 @@ mod commit;
 mod create;
 mod decode;
 mod delete;
+pub(crate) mod field_management;
 mod get;
 mod graceful_deletion;
 mod jsonpatch;
-mod judge;
 mod list;
-mod managers;
 mod metadata;
 mod options;
 mod patch;
-mod peculiar;
 mod quota;
 mod selector;
 mod strategic;
 mod token;
 mod update;
+mod validation;
 mod virtual_resources;
 mod watch;
 
@@ -39,7 +38,7 @@ use crate::definitions;
 use crate::server::ApiServer;
 use crate::storage::Key;
 
-use managers::Managers;
+use field_management::Managers;
 pub(crate) use update::check_name;
 
 /// An object that was stored, in the served version, and what the client is told.

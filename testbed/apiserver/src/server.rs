@@ -22,8 +22,8 @@ use crate::admission::Registry;
 use crate::auth::jwt::Signer;
 use crate::call::{Call, Outcome};
 use crate::mutation::{Breakage, Rule};
-use crate::ownership;
 use crate::registry;
+use crate::registry::field_management;
 use crate::storage::{Hook, Key, Secrets, Store};
 
 pub use builder::Builder;
@@ -354,7 +354,7 @@ impl ApiServer {
         if versions.is_empty() {
             versions.push(resource);
         }
-        let manager = Arc::new(ownership::field_manager(&versions));
+        let manager = Arc::new(field_management::field_manager(&versions));
         managers.insert(resource.storage.clone(), manager.clone());
         manager
     }

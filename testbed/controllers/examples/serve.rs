@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::http::{BoxConfig, start_with};
+use aplomb_apiserver::standalone::{BoxConfig, start_with};
 use aplomb_apiserver::storage::DataDir;
 use aplomb_controllers::Controllers;
 use clap::Parser;

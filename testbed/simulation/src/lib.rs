@@ -7,7 +7,7 @@
 //! use kube::Api;
 //! use k8s_openapi::api::core::v1::Namespace;
 //!
-//! let run = World::new(7).run(|cluster| async move {
+//! let run = Simulation::new(7).run(|cluster| async move {
 //!     let namespaces: Api<Namespace> = Api::all(cluster.client("test"));
 //!     namespaces.get("default").await.expect("every cluster has it")
 //! });

@@ -29,7 +29,7 @@ const CA_CERTIFICATE: &str = "ca.crt";
 pub struct Identity {
     /// PEM of the authority.
     pub ca_pem: String,
-    pub(super) config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
 }
 
 /// Why certificates could not be made.

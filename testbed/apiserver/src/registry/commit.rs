@@ -7,8 +7,8 @@ use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
-use super::peculiar::Peculiarity;
 use super::served;
+use super::validation::Peculiarity;
 use crate::call::{Call, Verb};
 use crate::server::ApiServer;
 use crate::storage::{Key, Moved};

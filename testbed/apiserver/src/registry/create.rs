@@ -6,8 +6,8 @@ use aplomb_apimachinery::status::ApiError;
 use aplomb_builtin_kinds::usage::Asked;
 use serde_json::Value;
 
-use super::peculiar::Peculiarity;
 use super::quota::{self, Charged};
+use super::validation::Peculiarity;
 use super::{Managers, Written, admission, commit, decode, metadata, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};

@@ -8,7 +8,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::peculiar::Peculiarity;
+use super::validation::Peculiarity;
 use super::{admission, commit, graceful_deletion, list, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, DeleteOptions, Outcome};

@@ -10,9 +10,9 @@ use aplomb_builtin_kinds::usage::Asked;
 use aplomb_structured_merge::FieldManager;
 use serde_json::Value;
 
-use super::peculiar::{etcd_key, removes_when_finalized};
 use super::quota::{self, Charged};
-use super::{Managers, Written, admission, commit, create, decode, judge, options, served};
+use super::validation::{etcd_key, removes_when_finalized};
+use super::{Managers, Written, admission, commit, create, decode, options, served, validation};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
 use crate::mutation::Rule;
@@ -202,7 +202,7 @@ fn changed(
     prepare(server, call, terms, &mut object, live);
     ignore_timestamps(call, live, &mut object);
     if !terms.ruled {
-        judge::validate(call, &object, live)?;
+        validation::validate(call, &object, live)?;
     }
     Ok(object)
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::admission::{self, Request};
 use crate::call::{Call, PatchType, Verb};
-use crate::ownership;
 use crate::registry::check_name;
+use crate::registry::field_management;
 use crate::server::{ApiServer, key_of};
 
 /// Where the fields of a Scale are in the object.
@@ -217,7 +217,7 @@ fn changed(
         set(&mut applied, &paths.spec, replicas.into());
         let force = call.options.force == Some(true);
         let merged = manager.apply(Some(&marked), &applied, &writer, force);
-        merged.map_err(ownership::refused)?
+        merged.map_err(field_management::refused)?
     } else {
         let mut object = marked.clone();
         set(&mut object, &paths.spec, replicas.into());

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use aplomb_apiserver::http::{BoxConfig, start as start_box};
+use aplomb_apiserver::standalone::{BoxConfig, start as start_box};
 use aplomb_controlplane::{ControlPlane, Options};
 use kube::config::Kubeconfig;
 use tempfile::TempDir;

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use super::limits::Limits;
-use super::serve::{self, Handle};
-use super::service::{Service, admin};
-use super::{kubeconfig, tls};
 use crate::audit::Log;
 use crate::auth::Tokens;
+use crate::http::Limits;
+use crate::http::serve::{self, Handle};
+use crate::http::service::{Service, admin};
+use crate::http::{kubeconfig, tls};
 use crate::server::ApiServer;
 use crate::storage::Secrets;
 
