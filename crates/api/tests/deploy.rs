@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::standalone::{BoxConfig, start_with};
+use aplomb_apiserver::standalone::{StandaloneConfig, start_with};
 use aplomb_controlplane::{Binaries, ControlPlane, Options, Program};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -186,9 +186,9 @@ async fn it_is_accepted_by_the_box() {
     let dir = std::env::temp_dir().join(format!("aplomb-deploy-{}", std::process::id()));
     std::fs::create_dir_all(&dir).expect("a directory");
     let kubeconfig = dir.join("kubeconfig");
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         kubeconfig: Some(kubeconfig.clone()),
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let server = ApiServer::builder().build();
     let running = start_with(server, config).await.expect("the box starts");

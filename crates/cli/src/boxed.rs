@@ -3,7 +3,7 @@
 use anyhow::{Context, anyhow};
 use aplomb_apiserver::ApiServer;
 use aplomb_apiserver::http::Limits;
-use aplomb_apiserver::standalone::{BoxConfig, Error, start_with};
+use aplomb_apiserver::standalone::{Error, StandaloneConfig, start_with};
 use aplomb_apiserver::storage::{DataDir, Window};
 use aplomb_controllers::Controllers;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,7 +28,7 @@ pub(crate) async fn run(args: BoxArgs) -> anyhow::Result<()> {
     }
     let server = builder.build();
     let _actors = Controllers::cluster().start(&server);
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         listen: args.listen,
         kubeconfig: Some(args.kubeconfig),
         audit_log: args.audit_log,

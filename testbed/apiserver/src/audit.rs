@@ -12,7 +12,7 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::auth::Decision;
+use crate::auth::AuthorizationDecision;
 use crate::call::User;
 
 /// Where audit events go. Cheap to clone; clones write to the same place.
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Log {
 /// What a request is about, as an audit event names it.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
-pub struct ObjectRef {
+pub struct AuditObjectRef {
     pub resource: String,
     pub namespace: String,
     pub name: String,
@@ -50,9 +50,9 @@ pub struct Record {
     pub impersonated: Option<User>,
     pub source_ip: String,
     pub user_agent: String,
-    pub object: Option<ObjectRef>,
+    pub object: Option<AuditObjectRef>,
     pub received: Timestamp,
-    pub decision: Option<Decision>,
+    pub decision: Option<AuthorizationDecision>,
     /// What admission noted.
     pub annotations: BTreeMap<String, String>,
 }
@@ -119,7 +119,7 @@ impl Record {
     }
 }
 
-impl ObjectRef {
+impl AuditObjectRef {
     fn to_json(&self) -> Value {
         let members = [
             ("resource", &self.resource),

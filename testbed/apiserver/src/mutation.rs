@@ -37,12 +37,12 @@ impl Rule {
 
 /// The rules broken in one server: at most one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Breakage {
+pub struct Mutation {
     #[cfg(feature = "break-rules")]
     broken: Option<Rule>,
 }
 
-impl Breakage {
+impl Mutation {
     /// What `BOX_BREAK` names; nothing in builds without the feature.
     #[cfg(feature = "break-rules")]
     #[must_use]

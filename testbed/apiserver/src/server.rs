@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use crate::admission::Registry;
 use crate::auth::jwt::Signer;
 use crate::call::{Call, Outcome};
-use crate::mutation::{Breakage, Rule};
+use crate::mutation::{Mutation, Rule};
 use crate::registry;
 use crate::registry::field_management;
 use crate::storage::{Hook, Key, Secrets, Store};
@@ -35,7 +35,7 @@ struct Inner {
     clock: Clock,
     store: Store,
     secrets: Secrets,
-    breakage: Breakage,
+    breakage: Mutation,
     settings: Settings,
     /// PEM of the authority that the server's clients trust; empty while there is none.
     authority: watch::Sender<String>,

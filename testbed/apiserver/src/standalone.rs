@@ -20,7 +20,7 @@ const PORT: &str = "port";
 
 /// How to start a box.
 #[derive(Clone, Debug)]
-pub struct BoxConfig {
+pub struct StandaloneConfig {
     /// Address to listen on; port 0 picks one.
     pub listen: SocketAddr,
     /// Where to write a kubeconfig.
@@ -35,7 +35,7 @@ pub struct BoxConfig {
     pub limits: Limits,
 }
 
-impl Default for BoxConfig {
+impl Default for StandaloneConfig {
     /// A free port on loopback, no files, everybody may do everything.
     fn default() -> Self {
         let listen = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -109,7 +109,7 @@ impl Running {
 ///
 /// # Errors
 /// The address is taken or a file cannot be written.
-pub async fn start(config: BoxConfig) -> Result<Running, Error> {
+pub async fn start(config: StandaloneConfig) -> Result<Running, Error> {
     let server = ApiServer::builder().rbac(config.rbac).build();
     start_with(server, config).await
 }
@@ -118,7 +118,7 @@ pub async fn start(config: BoxConfig) -> Result<Running, Error> {
 ///
 /// # Errors
 /// The address is taken or a file cannot be written.
-pub async fn start_with(server: ApiServer, config: BoxConfig) -> Result<Running, Error> {
+pub async fn start_with(server: ApiServer, config: StandaloneConfig) -> Result<Running, Error> {
     if let Some(path) = &config.kubeconfig
         && !kubeconfig::may_replace(path)
     {

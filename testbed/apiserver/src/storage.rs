@@ -20,7 +20,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::encoded_object::EncodedViews;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
 
@@ -80,7 +80,7 @@ pub struct Change {
     /// The object after, with its new version; `None` for a deletion.
     pub new: Option<Arc<Value>>,
     /// What watches have made of it.
-    pub views: Views,
+    pub views: EncodedViews,
 }
 
 /// Sees writes in order. Runs under the store's lock: it must not call back into the store.
@@ -427,7 +427,7 @@ impl State {
             key: key.clone(),
             old,
             new,
-            views: Views::default(),
+            views: EncodedViews::default(),
         });
         let compacted = self.compacted;
         self.table(&key.resource).apply(&change, window, compacted);

@@ -5,20 +5,20 @@ use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name};
 use super::value::{at, list, text};
 use super::{check, require, shown};
 
 /// How service CIDRs behave.
-pub(super) const SERVICE_CIDR: Behaviour = Behaviour {
+pub(super) const SERVICE_CIDR: KindBehavior = KindBehavior {
     validate: |cidr| cidrs(at(cidr, &["spec"])),
     validate_update: |new, old, part| match part {
         Part::Main => cidrs_stay(new, old),
         Part::Status => Vec::new(),
     },
     validates_updates: false,
-    fixed_by_status: super::behaviour::SPEC_AND_METADATA,
+    fixed_by_status: super::behavior::SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: |cidr, now| {
         let cidrs: Vec<&str> = list(cidr, &["spec", "cidrs"])
@@ -27,11 +27,11 @@ pub(super) const SERVICE_CIDR: Behaviour = Behaviour {
             .collect();
         vec![name(cidr), cidrs.join(",").into(), age(cidr, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How IP addresses behave.
-pub(super) const IP_ADDRESS: Behaviour = Behaviour {
+pub(super) const IP_ADDRESS: KindBehavior = KindBehavior {
     name: |name, _| {
         check::canonical_ip(name, "")
             .into_iter()
@@ -75,7 +75,7 @@ pub(super) const IP_ADDRESS: Behaviour = Behaviour {
         // The server prints an age for which it has no column.
         vec![name(address), shown.into(), age(address, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cidrs(spec: &Value) -> Vec<FieldError> {

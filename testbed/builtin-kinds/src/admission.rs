@@ -10,7 +10,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::print::{age, name, selector};
 use super::value::{at, default_to, has, items_mut, list, text};
@@ -19,7 +19,7 @@ pub use compiler::{Compiler, Wanted};
 pub(super) use resources::rule;
 
 /// How policies behave.
-pub(super) const POLICY: Behaviour = Behaviour {
+pub(super) const POLICY: KindBehavior = KindBehavior {
     default: |policy| {
         let Some(spec) = policy.get_mut("spec") else {
             return;
@@ -41,11 +41,11 @@ pub(super) const POLICY: Behaviour = Behaviour {
     ],
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: policy_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How bindings behave.
-pub(super) const BINDING: Behaviour = Behaviour {
+pub(super) const BINDING: KindBehavior = KindBehavior {
     default: |binding| {
         if let Some(resources) = binding.pointer_mut("/spec/matchResources") {
             default_match(resources);
@@ -55,7 +55,7 @@ pub(super) const BINDING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["spec"]],
     cells: binding_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_match(resources: &mut Value) {

@@ -9,7 +9,7 @@ use aplomb_apimachinery::validation;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name, or, seconds};
 use super::value::{at, list, number, restore, set, text};
 use super::{check, require};
@@ -41,7 +41,7 @@ const USAGES: [&str; 23] = [
 ];
 
 /// How signing requests behave.
-pub(super) const SIGNING_REQUEST: Behaviour = Behaviour {
+pub(super) const SIGNING_REQUEST: KindBehavior = KindBehavior {
     name: validation::path_segment,
     prepare_create: |request| set(request, &["status"], json!({})),
     prepare_update: |request, old, part| {
@@ -59,7 +59,7 @@ pub(super) const SIGNING_REQUEST: Behaviour = Behaviour {
         vec![("spec.signerName".to_owned(), signer)]
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(request: &Value, now: Timestamp) -> Vec<Value> {

@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::pods::defaults::resource_list;
 use super::print::{access_modes, age, name, or};
 use super::quantity::Quantity;
@@ -16,7 +16,7 @@ use super::{check, require};
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
 /// How claims behave.
-pub(super) const CLAIM: Behaviour = Behaviour {
+pub(super) const CLAIM: KindBehavior = KindBehavior {
     default: |claim| {
         if let Some(spec) = claim.get_mut("spec") {
             default_to(spec, "volumeMode", "Filesystem");
@@ -47,7 +47,7 @@ pub(super) const CLAIM: Behaviour = Behaviour {
     warnings: byte_warnings,
     update_warnings: |claim, _| byte_warnings(claim),
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// `dataSource` takes claims and snapshots only, and `dataSourceRef` says the same.

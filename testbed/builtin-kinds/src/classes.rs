@@ -4,7 +4,7 @@ use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::pods::{resource_requirements, tolerations};
 use super::print::{age, count, flag, name};
@@ -19,7 +19,7 @@ pub(super) const SYSTEM: [(&str, i64); 2] = [
 ];
 
 /// How priority classes behave.
-pub(super) const PRIORITY_CLASS: Behaviour = Behaviour {
+pub(super) const PRIORITY_CLASS: KindBehavior = KindBehavior {
     default: |class| default_to(class, "preemptionPolicy", "PreemptLowerPriority"),
     validate: priority_class,
     validate_update: |new, old, _| {
@@ -43,11 +43,11 @@ pub(super) const PRIORITY_CLASS: Behaviour = Behaviour {
             text(class, &["preemptionPolicy"]).into(),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How runtime classes behave.
-pub(super) const RUNTIME_CLASS: Behaviour = Behaviour {
+pub(super) const RUNTIME_CLASS: KindBehavior = KindBehavior {
     default: |class| super::pods::defaults::resource_list(class, &["overhead", "podFixed"]),
     validate: runtime_class,
     validate_update: |new, old, _| check::immutable(new, old, &["handler"]),
@@ -57,7 +57,7 @@ pub(super) const RUNTIME_CLASS: Behaviour = Behaviour {
         let handler = text(class, &["handler"]);
         vec![name(class), handler.into(), age(class, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn priority_class(class: &Value) -> Vec<FieldError> {

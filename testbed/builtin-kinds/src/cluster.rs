@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::pods::TAINT_EFFECTS;
 use super::print::{NONE, UNKNOWN, age, name, or};
@@ -16,7 +16,7 @@ use super::shown;
 use super::value::{at, default_to, has, list, members, restore, set, text};
 
 /// How namespaces behave.
-pub(super) const NAMESPACE: Behaviour = Behaviour {
+pub(super) const NAMESPACE: KindBehavior = KindBehavior {
     default: default_namespace,
     prepare_create: prepare_namespace,
     prepare_update: |namespace, old, part| {
@@ -48,11 +48,11 @@ pub(super) const NAMESPACE: Behaviour = Behaviour {
             age(namespace, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How nodes behave.
-pub(super) const NODE: Behaviour = Behaviour {
+pub(super) const NODE: KindBehavior = KindBehavior {
     default: default_node,
     prepare_create: prepare_node,
     validate: validate_node,
@@ -64,7 +64,7 @@ pub(super) const NODE: Behaviour = Behaviour {
         vec![("spec.unschedulable".to_owned(), unschedulable.to_string())]
     },
     cells: node_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_namespace(namespace: &mut Value) {

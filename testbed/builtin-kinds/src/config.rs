@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, members, restore, set, text};
 
@@ -18,15 +18,15 @@ const MAX_SIZE: usize = 1024 * 1024;
 const IMMUTABLE: &str = "field is immutable when `immutable` is set";
 
 /// How config maps behave.
-pub(super) const CONFIG_MAP: Behaviour = Behaviour {
+pub(super) const CONFIG_MAP: KindBehavior = KindBehavior {
     validate: validate_config_map,
     validate_update: |new, old, _| immutable(new, old, &["data", "binaryData"]),
     cells: config_map_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How secrets behave.
-pub(super) const SECRET: Behaviour = Behaviour {
+pub(super) const SECRET: KindBehavior = KindBehavior {
     default: default_secret,
     validate: validate_secret,
     validate_update: validate_secret_update,
@@ -37,16 +37,16 @@ pub(super) const SECRET: Behaviour = Behaviour {
     },
     selectable: |secret| vec![("type".to_owned(), text(secret, &["type"]).to_owned())],
     cells: secret_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How service accounts behave.
-pub(super) const SERVICE_ACCOUNT: Behaviour = Behaviour {
+pub(super) const SERVICE_ACCOUNT: KindBehavior = KindBehavior {
     warnings: |account| mountable_secrets_warning(account, &Value::Null),
     update_warnings: mountable_secrets_warning,
     prepare_create: only_secret_names,
     prepare_update: |account, _, _| only_secret_names(account),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Said only when a write sets the annotation anew.

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
 use super::{check, require};
@@ -18,7 +18,7 @@ const NODES: [&str; 4] = [
 ];
 
 /// How device classes behave.
-pub(super) const DEVICE_CLASS: Behaviour = Behaviour {
+pub(super) const DEVICE_CLASS: KindBehavior = KindBehavior {
     validate: |class| {
         let mut errors = selectors(at(class, &["spec"]), "spec");
         for (index, config) in list(class, &["spec", "config"]).iter().enumerate() {
@@ -30,11 +30,11 @@ pub(super) const DEVICE_CLASS: Behaviour = Behaviour {
         errors
     },
     generation: &[&["spec"]],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How resource claims behave.
-pub(super) const CLAIM: Behaviour = Behaviour {
+pub(super) const CLAIM: KindBehavior = KindBehavior {
     default: |claim| {
         if let Some(spec) = claim.get_mut("spec") {
             default_requests(spec);
@@ -48,11 +48,11 @@ pub(super) const CLAIM: Behaviour = Behaviour {
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: |claim, now| vec![name(claim), state(claim).into(), age(claim, now)],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How claim templates behave.
-pub(super) const CLAIM_TEMPLATE: Behaviour = Behaviour {
+pub(super) const CLAIM_TEMPLATE: KindBehavior = KindBehavior {
     default: |template| {
         if let Some(spec) = template.pointer_mut("/spec/spec") {
             default_requests(spec);
@@ -60,11 +60,11 @@ pub(super) const CLAIM_TEMPLATE: Behaviour = Behaviour {
     },
     validate: |template| requests(at(template, &["spec", "spec"]), "spec.spec"),
     validate_update: |new, old, _| check::immutable(new, old, &["spec"]),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How resource slices behave.
-pub(super) const SLICE: Behaviour = Behaviour {
+pub(super) const SLICE: KindBehavior = KindBehavior {
     validate: |slice| slice_spec(at(slice, &["spec"])),
     validate_update: |new, old, _| {
         [["spec", "driver"], ["spec", "nodeName"]]
@@ -96,7 +96,7 @@ pub(super) const SLICE: Behaviour = Behaviour {
             age(slice, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn state(claim: &Value) -> String {

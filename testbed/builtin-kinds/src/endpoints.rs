@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::print::{NONE, age, first_three, name};
 use super::require;
@@ -16,7 +16,7 @@ const DEPRECATED: &str =
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
 /// How endpoint slices behave.
-pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
+pub(super) const ENDPOINT_SLICE: KindBehavior = KindBehavior {
     default: default_slice,
     prepare_create: drop_topology,
     drop_changed: drop_topology,
@@ -37,11 +37,11 @@ pub(super) const ENDPOINT_SLICE: Behaviour = Behaviour {
             .into_iter()
             .collect()
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How endpoints behave.
-pub(super) const ENDPOINTS: Behaviour = Behaviour {
+pub(super) const ENDPOINTS: KindBehavior = KindBehavior {
     default: |endpoints| {
         for subset in items_mut(endpoints, &["subsets"]) {
             for port in items_mut(subset, &["ports"]) {
@@ -60,7 +60,7 @@ pub(super) const ENDPOINTS: Behaviour = Behaviour {
     },
     warnings: |_| vec![DEPRECATED.to_owned()],
     update_warnings: |_, _| vec![DEPRECATED.to_owned()],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_slice(slice: &mut Value) {

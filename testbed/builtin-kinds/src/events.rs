@@ -6,23 +6,23 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::print::{name, or, since};
 use super::shown;
 use super::value::{at, has, number, text};
 
 /// How events of the core group behave.
-pub(super) const CORE: Behaviour = Behaviour {
+pub(super) const CORE: KindBehavior = KindBehavior {
     validate: |event| validate_legacy(event, "reportingComponent"),
     create_on_update: true,
     selectable: core_fields,
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How events of `events.k8s.io` behave: new ones are held to stricter rules.
-pub(super) const NEW: Behaviour = Behaviour {
+pub(super) const NEW: KindBehavior = KindBehavior {
     validate: |event| validate_new(&to_core(event.clone())),
     validate_update: |new, old, _: Part| {
         validate_change(&to_core(new.clone()), &to_core(old.clone()))
@@ -41,7 +41,7 @@ pub(super) const NEW: Behaviour = Behaviour {
             .collect()
     },
     cells: |event, now| cells(&to_core(event.clone()), now),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Names in `events.k8s.io/v1` and in `v1`.

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{NONE, age, count, name, or};
 use super::value::{at, default_to, has, list, number, text};
 use super::{check, require};
@@ -16,7 +16,7 @@ mod rules;
 const MAX_QUEUES: i64 = 10_000_000;
 
 /// How flow schemas behave.
-pub(super) const FLOW_SCHEMA: Behaviour = Behaviour {
+pub(super) const FLOW_SCHEMA: KindBehavior = KindBehavior {
     default: |schema| {
         if let Some(spec) = schema.get_mut("spec")
             && number(spec, &["matchingPrecedence"]).unwrap_or(0) == 0
@@ -35,11 +35,11 @@ pub(super) const FLOW_SCHEMA: Behaviour = Behaviour {
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: schema_cells,
     row_order: Some(|one, other| precedence(one).cmp(&precedence(other))),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How priority levels behave.
-pub(super) const PRIORITY_LEVEL: Behaviour = Behaviour {
+pub(super) const PRIORITY_LEVEL: KindBehavior = KindBehavior {
     default: default_level,
     validate: level,
     validate_update: |new, _, part| match part {
@@ -51,7 +51,7 @@ pub(super) const PRIORITY_LEVEL: Behaviour = Behaviour {
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells: level_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Which of two flow schemas is asked first.

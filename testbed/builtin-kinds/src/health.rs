@@ -3,12 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::name;
 use super::value::{list, text};
 
 /// How component statuses behave.
-pub(super) const COMPONENT_STATUS: Behaviour = Behaviour {
+pub(super) const COMPONENT_STATUS: KindBehavior = KindBehavior {
     observed: Some(|| {
         vec![
             absent("controller-manager", 10257),
@@ -36,7 +36,7 @@ pub(super) const COMPONENT_STATUS: Behaviour = Behaviour {
         };
         vec![name(status), word.into(), message.into(), error.into()]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn absent(name: &str, port: u16) -> Value {

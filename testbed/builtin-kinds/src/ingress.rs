@@ -8,7 +8,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, name, or};
 use super::value::{at, default_to, has, list, text};
 use super::{check, require};
@@ -20,7 +20,7 @@ const IS_DEFAULT: &str = "ingressclass.kubernetes.io/is-default-class";
 const OLD_CLASS: &str = "kubernetes.io/ingress.class";
 
 /// How ingresses behave.
-pub(super) const INGRESS: Behaviour = Behaviour {
+pub(super) const INGRESS: KindBehavior = KindBehavior {
     validate: |ingress| {
         let mut errors = rules::spec(at(ingress, &["spec"]));
         errors.extend(two_classes(ingress));
@@ -41,11 +41,11 @@ pub(super) const INGRESS: Behaviour = Behaviour {
     },
     generation: &[&["spec"]],
     cells: ingress_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How ingress classes behave.
-pub(super) const INGRESS_CLASS: Behaviour = Behaviour {
+pub(super) const INGRESS_CLASS: KindBehavior = KindBehavior {
     default: |class| {
         if let Some(parameters) = class.pointer_mut("/spec/parameters") {
             default_to(parameters, "scope", "Cluster");
@@ -55,7 +55,7 @@ pub(super) const INGRESS_CLASS: Behaviour = Behaviour {
     validate_update: |new, old, _| check::immutable(new, old, &["spec", "controller"]),
     generation: &[&["spec"]],
     cells: class_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn two_classes(ingress: &Value) -> Option<FieldError> {

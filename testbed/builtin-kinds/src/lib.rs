@@ -8,7 +8,7 @@
 mod addresses;
 mod admission;
 mod autoscaling;
-mod behaviour;
+mod behavior;
 mod bootstrap;
 mod certificates;
 mod check;
@@ -68,7 +68,7 @@ pub use subkinds::{Subkind, label_selector_text, subkind};
 use aplomb_apimachinery::resource::{Decoded, PatchMeta, Resource, Strategy};
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 
-use self::behaviour::Behaviour;
+use self::behavior::KindBehavior;
 use self::data::Entry;
 use self::gotype::GoType;
 use self::strategy::BuiltinStrategy;
@@ -106,7 +106,7 @@ pub fn custom_resource_definitions(strategy: Arc<dyn Strategy>) -> Resource {
 /// # Errors
 /// The server's answer to a body that is not one.
 pub fn decode_custom_resource_definition(body: Value) -> Result<Decoded, ApiError> {
-    BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).decode(body)
+    BuiltinStrategy::new(crd_entry(), &KindBehavior::PLAIN).decode(body)
 }
 
 /// How a strategic merge patch sees a CustomResourceDefinition, whose OpenAPI schema is given.
@@ -120,7 +120,7 @@ pub fn custom_resource_definition_patch_meta(schema: &Value) -> Box<dyn PatchMet
 /// # Errors
 /// Why it is none.
 pub fn convert_patched_custom_resource_definition(merged: Value) -> Result<Decoded, String> {
-    BuiltinStrategy::new(crd_entry(), &Behaviour::PLAIN).convert_patched(merged)
+    BuiltinStrategy::new(crd_entry(), &KindBehavior::PLAIN).convert_patched(merged)
 }
 
 /// The OpenAPI schema of CustomResourceDefinition with its references resolved.

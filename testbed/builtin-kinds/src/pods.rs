@@ -22,11 +22,11 @@ pub(super) use validate::{
 
 use aplomb_apimachinery::resource::Part;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::value::{at, items_mut, list, number, restore, set, text};
 
 /// How pods behave.
-pub(super) const POD: Behaviour = Behaviour {
+pub(super) const POD: KindBehavior = KindBehavior {
     default: defaults::pod,
     prepare_create,
     prepare_update,
@@ -45,7 +45,7 @@ pub(super) const POD: Behaviour = Behaviour {
     warnings: warnings::pod,
     // Pods are mostly written by machines: changes are not looked at.
     update_warnings: |_, _| Vec::new(),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn prepare_create(pod: &mut Value) {

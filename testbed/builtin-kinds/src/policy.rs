@@ -8,7 +8,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::print::{age, count, int_or_string, name, selector_or_none};
 use super::require;
@@ -16,18 +16,18 @@ use super::shown;
 use super::value::{at, default_to, has, items_mut, list, number, set, text};
 
 /// How pod disruption budgets behave.
-pub(super) const POD_DISRUPTION_BUDGET: Behaviour = Behaviour {
+pub(super) const POD_DISRUPTION_BUDGET: KindBehavior = KindBehavior {
     validate: validate_budget,
     validate_update: validate_budget_status,
     name: validation::path_segment,
     unconditional: false,
     generation: &[&["spec"]],
     cells: budget_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How network policies behave.
-pub(super) const NETWORK_POLICY: Behaviour = Behaviour {
+pub(super) const NETWORK_POLICY: KindBehavior = KindBehavior {
     default: default_network_policy,
     validate: validate_network_policy,
     generation: &[&["spec"]],
@@ -38,7 +38,7 @@ pub(super) const NETWORK_POLICY: Behaviour = Behaviour {
             age(policy, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn budget_cells(budget: &Value, now: Timestamp) -> Vec<Value> {

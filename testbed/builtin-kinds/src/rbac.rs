@@ -5,7 +5,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::print::{age, name, name_and_creation};
 use super::shown;
@@ -13,28 +13,28 @@ use super::value::{at, default_to, has, items_mut, list, text};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-const ANY: Behaviour = Behaviour {
+const ANY: KindBehavior = KindBehavior {
     name: |name, _| validation::path_segment(name, false),
     create_on_update: true,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How roles behave.
-pub(super) const ROLE: Behaviour = Behaviour {
+pub(super) const ROLE: KindBehavior = KindBehavior {
     validate: |role| rules(role, true),
     cells: name_and_creation,
     ..ANY
 };
 
 /// How cluster roles behave.
-pub(super) const CLUSTER_ROLE: Behaviour = Behaviour {
+pub(super) const CLUSTER_ROLE: KindBehavior = KindBehavior {
     validate: validate_cluster_role,
     cells: name_and_creation,
     ..ANY
 };
 
 /// How role bindings behave.
-pub(super) const ROLE_BINDING: Behaviour = Behaviour {
+pub(super) const ROLE_BINDING: KindBehavior = KindBehavior {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["Role", "ClusterRole"], true),
     validate_update: |new, old, _| {
@@ -48,7 +48,7 @@ pub(super) const ROLE_BINDING: Behaviour = Behaviour {
 };
 
 /// How cluster role bindings behave.
-pub(super) const CLUSTER_ROLE_BINDING: Behaviour = Behaviour {
+pub(super) const CLUSTER_ROLE_BINDING: KindBehavior = KindBehavior {
     default: default_binding,
     validate: |binding| validate_binding(binding, &["ClusterRole"], false),
     validate_update: |new, old, _| {

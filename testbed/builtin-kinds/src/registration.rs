@@ -6,13 +6,13 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::print::{age, name};
 use super::value::{at, default_to, list, number, set, text};
 use super::{check, require};
 
 /// How API services behave.
-pub(super) const API_SERVICE: Behaviour = Behaviour {
+pub(super) const API_SERVICE: KindBehavior = KindBehavior {
     default: |service| {
         if let Some(backend) = service.pointer_mut("/spec/service") {
             default_to(backend, "port", 443);
@@ -38,7 +38,7 @@ pub(super) const API_SERVICE: Behaviour = Behaviour {
     fixed_by_status: SPEC_AND_METADATA,
     unowned_by_status: &[&["spec"], &["metadata"]],
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(service: &Value, now: Timestamp) -> Vec<Value> {

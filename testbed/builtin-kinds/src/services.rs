@@ -10,12 +10,12 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{NONE, age, labels, name, or};
 use super::value::{at, default_to, items_mut, list, number, restore, set, text};
 
 /// How services behave.
-pub(super) const SERVICE: Behaviour = Behaviour {
+pub(super) const SERVICE: KindBehavior = KindBehavior {
     default,
     prepare_update,
     validate: validate::service,
@@ -33,7 +33,7 @@ pub(super) const SERVICE: Behaviour = Behaviour {
     cells,
     warnings: validate::warnings,
     update_warnings: |service, _| validate::warnings(service),
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// An address that was only given in the old form is kept so and shown in both.

@@ -9,7 +9,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::data::{self, Entry};
 use super::value::{at, restore, set, text};
 use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, unstructured};
@@ -18,7 +18,7 @@ use super::{autoscaling, decode, encode, events, patch_meta, scheme, services, u
 #[derive(Debug)]
 pub(super) struct BuiltinStrategy {
     entry: &'static Entry,
-    behaviour: &'static Behaviour,
+    behaviour: &'static KindBehavior,
     /// The Go type objects are read as.
     go_type: String,
     has_status: bool,
@@ -26,7 +26,7 @@ pub(super) struct BuiltinStrategy {
 }
 
 impl BuiltinStrategy {
-    pub(super) fn new(entry: &'static Entry, behaviour: &'static Behaviour) -> Self {
+    pub(super) fn new(entry: &'static Entry, behaviour: &'static KindBehavior) -> Self {
         let has_status = entry.subresources.iter().any(|sub| sub.name == "status");
         Self {
             entry,

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use aplomb_apimachinery::resource::Resource;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::data::Entry;
 use super::encode;
 use super::gotype::GoType;
@@ -26,12 +26,12 @@ pub enum Subkind {
     TokenRequest,
 }
 
-const BEHAVIOUR: Behaviour = Behaviour {
+const BEHAVIOUR: KindBehavior = KindBehavior {
     fixed_by_status: &[],
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
-static TOKEN_REQUEST: Behaviour = Behaviour {
+static TOKEN_REQUEST: KindBehavior = KindBehavior {
     default: |request| {
         if at(request, &["spec", "expirationSeconds"]).is_null() {
             set(request, &["spec", "expirationSeconds"], json!(3600));
@@ -40,7 +40,7 @@ static TOKEN_REQUEST: Behaviour = Behaviour {
     ..BEHAVIOUR
 };
 
-static SCALE: Behaviour = Behaviour {
+static SCALE: KindBehavior = KindBehavior {
     fixed_by_status: &[],
     cells: |scale, now| {
         vec![
@@ -56,10 +56,10 @@ static SCALE: Behaviour = Behaviour {
             print::age(scale, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
-static POSTED: Behaviour = BEHAVIOUR;
+static POSTED: KindBehavior = BEHAVIOUR;
 
 static RESOURCES: LazyLock<[Arc<Resource>; 4]> = LazyLock::new(|| {
     [
@@ -109,7 +109,7 @@ pub fn label_selector_text(selector: &Value) -> String {
     print::selector(selector)
 }
 
-fn made(group: &str, kind: &str, schema: &str, behaviour: &'static Behaviour) -> Arc<Resource> {
+fn made(group: &str, kind: &str, schema: &str, behaviour: &'static KindBehavior) -> Arc<Resource> {
     let plural = format!("{}s", kind.to_lowercase());
     let entry = json!({
         "group": group, "version": "v1", "kind": kind, "plural": plural,

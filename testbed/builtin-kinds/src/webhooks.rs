@@ -5,13 +5,13 @@ use aplomb_apimachinery::validation;
 use serde_json::{Value, json};
 
 use super::admission::rule;
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::print::{age, name};
 use super::value::{at, default_to, has, items_mut, list, number, text};
 use super::{check, require, shown};
 
 /// How validating webhook configurations behave.
-pub(super) const VALIDATING: Behaviour = Behaviour {
+pub(super) const VALIDATING: KindBehavior = KindBehavior {
     default: |configuration| items_mut(configuration, &["webhooks"]).for_each(default_webhook),
     validate,
     unconditional: false,
@@ -24,11 +24,11 @@ pub(super) const VALIDATING: Behaviour = Behaviour {
             age(configuration, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How mutating webhook configurations behave.
-pub(super) const MUTATING: Behaviour = Behaviour {
+pub(super) const MUTATING: KindBehavior = KindBehavior {
     default: |configuration| {
         for webhook in items_mut(configuration, &["webhooks"]) {
             default_webhook(webhook);
@@ -39,7 +39,7 @@ pub(super) const MUTATING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["webhooks"]],
     cells: VALIDATING.cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_webhook(webhook: &mut Value) {

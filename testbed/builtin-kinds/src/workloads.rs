@@ -15,7 +15,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::behaviour::Behaviour;
+use super::behavior::KindBehavior;
 use super::check;
 use super::pods::defaults::pod_spec;
 use super::pods::warnings;
@@ -24,7 +24,7 @@ use super::shown;
 use super::value::{at, default_to, number, text};
 
 /// How deployments behave.
-pub(super) const DEPLOYMENT: Behaviour = Behaviour {
+pub(super) const DEPLOYMENT: KindBehavior = KindBehavior {
     default: default_deployment,
     validate: validate_deployment,
     validate_update: deployment_update,
@@ -34,11 +34,11 @@ pub(super) const DEPLOYMENT: Behaviour = Behaviour {
     cells: deployment_cells,
     warnings: warnings::workload,
     update_warnings: template_warnings,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How replica sets behave.
-pub(super) const REPLICA_SET: Behaviour = Behaviour {
+pub(super) const REPLICA_SET: KindBehavior = KindBehavior {
     default: default_replica_set,
     validate: validate_replica_set,
     validate_update: replica_set_update,
@@ -47,7 +47,7 @@ pub(super) const REPLICA_SET: Behaviour = Behaviour {
     cells: replica_set_cells,
     warnings: warnings::workload,
     update_warnings: template_warnings,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// A template that did not change is not warned about again.

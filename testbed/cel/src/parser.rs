@@ -1,7 +1,7 @@
 //! From tokens to an expression, macros included.
 
 use super::ast::{Expr, Macro, MacroKind, Node};
-use super::lexer::{Kind, Token, tokenize};
+use super::lexer::{Token, TokenKind, tokenize};
 use super::source::Issue;
 use super::value::Val;
 
@@ -64,7 +64,7 @@ impl Parser {
     }
 
     fn is(&self, operator: &str) -> bool {
-        self.token().kind == Kind::Operator && self.token().text == operator
+        self.token().kind == TokenKind::Operator && self.token().text == operator
     }
 
     fn take(&mut self, operator: &str) -> Option<usize> {
@@ -78,7 +78,7 @@ impl Parser {
     fn unexpected(&self, expecting: &str) -> Issue {
         let token = self.token();
         let rest = self.tokens.len().saturating_sub(self.at + 1);
-        let kind = if token.kind != Kind::End && rest <= 2 {
+        let kind = if token.kind != TokenKind::End && rest <= 2 {
             "extraneous"
         } else {
             "mismatched"
@@ -100,7 +100,7 @@ impl Parser {
     }
 
     fn end(&mut self) -> Result<(), Issue> {
-        if self.token().kind == Kind::End {
+        if self.token().kind == TokenKind::End {
             Ok(())
         } else {
             Err(self.unexpected("<EOF>"))
@@ -175,7 +175,7 @@ impl Parser {
                 node = self.selection(node, at, optional)?;
             } else if let Some(at) = self.take("[") {
                 let optional = self.take("?").is_some();
-                if self.token().kind == Kind::End {
+                if self.token().kind == TokenKind::End {
                     let all = START.replace("'!',", "'!', '?',");
                     return Err(self.unexpected(&format!("{{{all}}}")));
                 }
@@ -193,7 +193,7 @@ impl Parser {
 
     fn selection(&mut self, operand: Node, at: usize, optional: bool) -> Parsed {
         let token = self.token().clone();
-        if token.kind != Kind::Identifier {
+        if token.kind != TokenKind::Identifier {
             let message = format!(
                 "Syntax error: no viable alternative at input '.{}'",
                 token.text
@@ -218,7 +218,7 @@ impl Parser {
 
     fn structure(&mut self, name: &Node) -> Parsed {
         let at = self.expect("{")?;
-        while !self.is("}") && self.token().kind != Kind::End {
+        while !self.is("}") && self.token().kind != TokenKind::End {
             self.at += 1;
         }
         self.expect("}")?;
@@ -254,24 +254,26 @@ impl Parser {
         let literal = |value: Val| Ok(Node::new(token.at, Expr::Literal(value)));
         self.at += 1;
         match (&token.kind, token.text.as_str()) {
-            (Kind::Int(value), _) => literal(Val::Int(*value)),
-            (Kind::Uint(value), _) => literal(Val::Uint(*value)),
-            (Kind::Double(value), _) => literal(Val::Double(*value)),
-            (Kind::String(value), _) => literal(Val::text(value)),
-            (Kind::Bytes(value), _) => literal(Val::Bytes(value.clone())),
-            (Kind::Identifier, "true") => literal(Val::Bool(true)),
-            (Kind::Identifier, "false") => literal(Val::Bool(false)),
-            (Kind::Identifier, "null") => literal(Val::Null),
-            (Kind::Identifier, _) if self.is("(") => self.global_call(&token.text),
-            (Kind::Identifier, _) => Ok(Node::new(token.at, Expr::Ident(token.text.clone()))),
-            (Kind::Operator, "(") => {
+            (TokenKind::Int(value), _) => literal(Val::Int(*value)),
+            (TokenKind::Uint(value), _) => literal(Val::Uint(*value)),
+            (TokenKind::Double(value), _) => literal(Val::Double(*value)),
+            (TokenKind::String(value), _) => literal(Val::text(value)),
+            (TokenKind::Bytes(value), _) => literal(Val::Bytes(value.clone())),
+            (TokenKind::Identifier, "true") => literal(Val::Bool(true)),
+            (TokenKind::Identifier, "false") => literal(Val::Bool(false)),
+            (TokenKind::Identifier, "null") => literal(Val::Null),
+            (TokenKind::Identifier, _) if self.is("(") => self.global_call(&token.text),
+            (TokenKind::Identifier, _) => Ok(Node::new(token.at, Expr::Ident(token.text.clone()))),
+            (TokenKind::Operator, "(") => {
                 let inner = self.expression()?;
                 self.expect(")")?;
                 Ok(inner)
             }
-            (Kind::Operator, "[") => self.list(token.at),
-            (Kind::Operator, "{") => self.map(token.at),
-            (Kind::Operator, ".") if self.token().kind == Kind::Identifier => self.primary(),
+            (TokenKind::Operator, "[") => self.list(token.at),
+            (TokenKind::Operator, "{") => self.map(token.at),
+            (TokenKind::Operator, ".") if self.token().kind == TokenKind::Identifier => {
+                self.primary()
+            }
             _ => {
                 self.at -= 1;
                 Err(self.unexpected(&format!("{{{START}}}")))

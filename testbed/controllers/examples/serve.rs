@@ -11,7 +11,7 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::standalone::{BoxConfig, start_with};
+use aplomb_apiserver::standalone::{StandaloneConfig, start_with};
 use aplomb_apiserver::storage::DataDir;
 use aplomb_controllers::Controllers;
 use clap::Parser;
@@ -49,10 +49,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     let server = builder.build();
     let _actors = Controllers::cluster().start(&server);
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         listen,
         kubeconfig: Some(kubeconfig),
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let running = start_with(server, config).await?;
     println!("ready {}", running.url());

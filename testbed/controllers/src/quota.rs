@@ -8,7 +8,7 @@ use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
 use aplomb_apiserver::server::ApiServer;
 use aplomb_apiserver::storage::{Change, Key};
-use aplomb_builtin_kinds::usage::{self, Around};
+use aplomb_builtin_kinds::usage::{self, QuotaSurroundings};
 use serde_json::Value;
 
 use super::controller::Controller;
@@ -25,13 +25,13 @@ pub(super) struct ResourceQuotas {
 }
 
 impl ResourceQuotas {
-    fn with_peers<T>(&self, namespace: &str, look: impl FnOnce(&Around<'_>) -> T) -> T {
+    fn with_peers<T>(&self, namespace: &str, look: impl FnOnce(&QuotaSurroundings<'_>) -> T) -> T {
         let server = &self.door.server;
         let peers = |group: &str, plural: &str| {
             let resource = GroupResource::new(group, plural);
             server.store().within(&resource, namespace)
         };
-        look(&Around {
+        look(&QuotaSurroundings {
             peers: &peers,
             now: server.clock().now(),
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use aplomb_api::gateway_api::DEFINITIONS;
 use aplomb_apiserver::ApiServer;
-use aplomb_apiserver::standalone::{BoxConfig, Running, start_with};
+use aplomb_apiserver::standalone::{Running, StandaloneConfig, start_with};
 use aplomb_controllers::{self as controllers, Controllers};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Namespace;
@@ -38,9 +38,9 @@ impl Cluster {
             .garbage_collector(prompt.clone())
             .namespace_lifecycle(prompt)
             .start(&server);
-        let config = BoxConfig {
+        let config = StandaloneConfig {
             kubeconfig: Some(kubeconfig.to_owned()),
-            ..BoxConfig::default()
+            ..StandaloneConfig::default()
         };
         Ok(Self {
             running: start_with(server, config).await?,

@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use aplomb_cel::{Host, Outcome, Val};
 
 use super::request::Request;
-use crate::auth::rbac::{self, Attributes, Decision};
+use crate::auth::rbac::{self, Attributes, AuthorizationDecision};
 use crate::call::User;
 use crate::server::ApiServer;
 
@@ -25,7 +25,7 @@ enum Step {
     Group(String),
     Resource(Attributes),
     Path(String),
-    Answered(Decision),
+    Answered(AuthorizationDecision),
 }
 
 /// The authorizer of a request.

@@ -219,7 +219,7 @@ fn user(claims: &Value) -> User {
 mod tests {
     use super::*;
     use crate::call::{Call, Outcome, Verb};
-    use crate::subresource::{self, Sub};
+    use crate::subresource::{self, Subresource};
 
     async fn called(server: &ApiServer, verb: Verb, name: &str) -> Value {
         let accounts = server.resource("", "v1", "serviceaccounts");
@@ -238,7 +238,7 @@ mod tests {
             .namespace("default")
             .name("robot")
             .body(&json!({ "spec": { "expirationSeconds": 600 } }));
-        match subresource::handle(server, Sub::Token, call).await {
+        match subresource::handle(server, Subresource::Token, call).await {
             Ok(Outcome::Object { object, .. }) => {
                 let token = object.pointer("/status/token").and_then(Value::as_str);
                 token.expect("a token").to_owned()

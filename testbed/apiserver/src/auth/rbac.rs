@@ -59,7 +59,7 @@ impl Attributes {
 
 /// The answer of the authorizer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct AuthorizationDecision {
     /// May go on.
     pub allowed: bool,
     /// Why, where the authorizer says so.
@@ -96,8 +96,8 @@ fn basic_rules(user: &User) -> Vec<Rule> {
 
 /// Whether a user may do something.
 #[must_use]
-pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> Decision {
-    let allow = |reason: String| Decision {
+pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> AuthorizationDecision {
+    let allow = |reason: String| AuthorizationDecision {
         allowed: true,
         reason,
     };
@@ -112,7 +112,7 @@ pub fn authorize(server: &ApiServer, user: &User, asked: &Attributes) -> Decisio
             return allow(format!("RBAC: allowed by {binding} of {role}"));
         }
     }
-    Decision {
+    AuthorizationDecision {
         allowed: false,
         reason: String::new(),
     }

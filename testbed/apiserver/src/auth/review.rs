@@ -19,7 +19,7 @@ const AUTHORIZATION: &str = "authorization.k8s.io";
 /// The kinds of review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum ReviewKind {
     Token,
     SelfSubject,
     SubjectAccess,
@@ -29,41 +29,46 @@ pub enum Kind {
 }
 
 /// Every kind with its group, kind and plural, ordered by group and plural.
-pub const KINDS: [(Kind, &str, &str, &str); 6] = [
+pub const KINDS: [(ReviewKind, &str, &str, &str); 6] = [
     (
-        Kind::SelfSubject,
+        ReviewKind::SelfSubject,
         AUTHENTICATION,
         "SelfSubjectReview",
         "selfsubjectreviews",
     ),
-    (Kind::Token, AUTHENTICATION, "TokenReview", "tokenreviews"),
     (
-        Kind::LocalSubjectAccess,
+        ReviewKind::Token,
+        AUTHENTICATION,
+        "TokenReview",
+        "tokenreviews",
+    ),
+    (
+        ReviewKind::LocalSubjectAccess,
         AUTHORIZATION,
         "LocalSubjectAccessReview",
         "localsubjectaccessreviews",
     ),
     (
-        Kind::SelfSubjectAccess,
+        ReviewKind::SelfSubjectAccess,
         AUTHORIZATION,
         "SelfSubjectAccessReview",
         "selfsubjectaccessreviews",
     ),
     (
-        Kind::SelfSubjectRules,
+        ReviewKind::SelfSubjectRules,
         AUTHORIZATION,
         "SelfSubjectRulesReview",
         "selfsubjectrulesreviews",
     ),
     (
-        Kind::SubjectAccess,
+        ReviewKind::SubjectAccess,
         AUTHORIZATION,
         "SubjectAccessReview",
         "subjectaccessreviews",
     ),
 ];
 
-impl Kind {
+impl ReviewKind {
     /// The review a path names.
     #[must_use]
     pub fn find(group: &str, version: &str, plural: &str) -> Option<Self> {
@@ -108,22 +113,22 @@ pub struct Request<'a> {
 ///
 /// # Errors
 /// 400 for a body of another kind, 422 for a question that is not one.
-pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, ApiError> {
+pub fn create(kind: ReviewKind, json: &Bytes, request: &Request<'_>) -> Result<Value, ApiError> {
     let mut review = read(kind, json)?;
     let status = match kind {
-        Kind::Token => token_status(&review, request)?,
-        Kind::SelfSubject => json!({ "userInfo": user_info(request.user) }),
-        Kind::SelfSubjectRules => rules_status(&review, request)?,
-        Kind::SubjectAccess | Kind::SelfSubjectAccess | Kind::LocalSubjectAccess => {
-            access_status(kind, &review, request)?
-        }
+        ReviewKind::Token => token_status(&review, request)?,
+        ReviewKind::SelfSubject => json!({ "userInfo": user_info(request.user) }),
+        ReviewKind::SelfSubjectRules => rules_status(&review, request)?,
+        ReviewKind::SubjectAccess
+        | ReviewKind::SelfSubjectAccess
+        | ReviewKind::LocalSubjectAccess => access_status(kind, &review, request)?,
     };
     if !review.get("metadata").is_some_and(Value::is_object) {
         review["metadata"] = json!({});
     }
     match kind {
-        Kind::SelfSubjectRules => review["spec"] = json!({}),
-        Kind::SelfSubject => {
+        ReviewKind::SelfSubjectRules => review["spec"] = json!({}),
+        ReviewKind::SelfSubject => {
             review["metadata"]["creationTimestamp"] = request.server.clock().now_seconds().into();
         }
         _ => review["metadata"]["managedFields"] = managed_fields(kind, &review, request),
@@ -132,7 +137,7 @@ pub fn create(kind: Kind, json: &Bytes, request: &Request<'_>) -> Result<Value, 
     Ok(review)
 }
 
-fn read(kind: Kind, json: &Bytes) -> Result<Value, ApiError> {
+fn read(kind: ReviewKind, json: &Bytes) -> Result<Value, ApiError> {
     let (group, name) = kind.row();
     let unreadable = |why: String| {
         ApiError::bad_request(format!(
@@ -235,7 +240,11 @@ fn token_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
     })
 }
 
-fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Value, ApiError> {
+fn access_status(
+    kind: ReviewKind,
+    review: &Value,
+    request: &Request<'_>,
+) -> Result<Value, ApiError> {
     let spec = review.get("spec").cloned().unwrap_or_else(|| json!({}));
     let mut errors = spec_errors(kind, &spec, request);
     errors.extend(metadata_error(kind, review, request));
@@ -246,7 +255,7 @@ fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Va
             &errors,
         ));
     }
-    let user = if kind == Kind::SelfSubjectAccess {
+    let user = if kind == ReviewKind::SelfSubjectAccess {
         request.user.clone()
     } else {
         named_user(&spec)
@@ -259,13 +268,13 @@ fn access_status(kind: Kind, review: &Value, request: &Request<'_>) -> Result<Va
     Ok(status)
 }
 
-fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
+fn spec_errors(kind: ReviewKind, spec: &Value, request: &Request<'_>) -> Vec<FieldError> {
     let member = |name: &str| spec.get(name).filter(|value| value.is_object());
     let (resource, path) = (
         member("resourceAttributes"),
         member("nonResourceAttributes"),
     );
-    if let (Kind::LocalSubjectAccess, Some(path)) = (kind, path) {
+    if let (ReviewKind::LocalSubjectAccess, Some(path)) = (kind, path) {
         return vec![path_error(path, "disallowed on this kind of request")];
     }
     let mut errors = Vec::new();
@@ -278,12 +287,14 @@ fn spec_errors(kind: Kind, spec: &Value, request: &Request<'_>) -> Vec<FieldErro
         let field = "spec.resourceAttributes";
         errors.push(FieldError::invalid(field, Value::Null, why));
     }
-    if kind != Kind::SelfSubjectAccess && spec.get("user").is_none() && spec.get("groups").is_none()
+    if kind != ReviewKind::SelfSubjectAccess
+        && spec.get("user").is_none()
+        && spec.get("groups").is_none()
     {
         let why = "at least one of user or group must be specified";
         errors.push(FieldError::invalid("spec.user", "", why));
     }
-    if let (Kind::LocalSubjectAccess, Some(resource)) = (kind, resource) {
+    if let (ReviewKind::LocalSubjectAccess, Some(resource)) = (kind, resource) {
         let namespace = resource
             .get("namespace")
             .and_then(Value::as_str)
@@ -305,7 +316,7 @@ fn path_error(path: &Value, why: &str) -> FieldError {
 }
 
 /// Access reviews have no names or labels; the refusal shows what they had.
-fn metadata_error(kind: Kind, review: &Value, request: &Request<'_>) -> Option<FieldError> {
+fn metadata_error(kind: ReviewKind, review: &Value, request: &Request<'_>) -> Option<FieldError> {
     let metadata = review.get("metadata").and_then(Value::as_object)?;
     let namespace = metadata
         .get("namespace")
@@ -401,7 +412,7 @@ fn rules_status(review: &Value, request: &Request<'_>) -> Result<Value, ApiError
     Ok(json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false }))
 }
 
-fn managed_fields(kind: Kind, review: &Value, request: &Request<'_>) -> Value {
+fn managed_fields(kind: ReviewKind, review: &Value, request: &Request<'_>) -> Value {
     let spec = review.get("spec").map(owned).unwrap_or_else(|| json!({}));
     json!([{
         "manager": request.manager,

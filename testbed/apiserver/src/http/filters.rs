@@ -25,7 +25,7 @@ use super::router;
 use super::service::Shared;
 use crate::admission::Notes;
 use crate::audit;
-use crate::auth::{Attributes, Decision, accounts, impersonate, rbac};
+use crate::auth::{Attributes, AuthorizationDecision, accounts, impersonate, rbac};
 use crate::call::User;
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
@@ -211,7 +211,7 @@ fn refused(context: &mut Context<'_>) -> Option<Reply> {
     };
     let decision = rbac::authorize(server, &context.user, &asked);
     context.record.decision = Some(decision.clone());
-    if let Decision {
+    if let AuthorizationDecision {
         allowed: false,
         reason,
     } = &decision
@@ -236,15 +236,15 @@ pub(super) fn attributes(info: &RequestInfo) -> Attributes {
     }
 }
 
-fn object_ref(info: &RequestInfo) -> audit::ObjectRef {
-    audit::ObjectRef {
+fn object_ref(info: &RequestInfo) -> audit::AuditObjectRef {
+    audit::AuditObjectRef {
         resource: info.resource.clone(),
         namespace: info.namespace.clone(),
         name: info.name.clone(),
         group: info.group.clone(),
         version: info.version.clone(),
         subresource: info.subresource.clone(),
-        ..audit::ObjectRef::default()
+        ..audit::AuditObjectRef::default()
     }
 }
 

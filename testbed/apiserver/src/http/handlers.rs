@@ -17,7 +17,7 @@ use super::watch;
 use super::{deprecation, params};
 use crate::auth::{escalation, review};
 use crate::call::{Call, Options, Outcome, PatchType, Verb};
-use crate::subresource::{self, Sub};
+use crate::subresource::{self, Subresource};
 
 const CUSTOM_PATCH_TYPES: &str =
     "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
@@ -35,7 +35,7 @@ pub(super) struct Target {
     pub(super) verb: Verb,
     pub(super) custom: bool,
     /// The subresource, where it is neither the object nor its status.
-    pub(super) sub: Option<Sub>,
+    pub(super) sub: Option<Subresource>,
 }
 
 impl Target {
@@ -282,7 +282,7 @@ fn render(
 
 pub(super) async fn review(
     context: &mut Context<'_>,
-    kind: review::Kind,
+    kind: review::ReviewKind,
     body: BoxedBody<'_>,
 ) -> Reply {
     match perform_review(context, kind, body).await {
@@ -293,7 +293,7 @@ pub(super) async fn review(
 
 async fn perform_review(
     context: &mut Context<'_>,
-    kind: review::Kind,
+    kind: review::ReviewKind,
     body: BoxedBody<'_>,
 ) -> Result<Reply, ApiError> {
     let output = negotiate::output(&context.headers, &context.query, Offer::Plain)?;

@@ -13,5 +13,5 @@ mod raw;
 mod serve;
 mod swagger;
 
-pub(super) use cache::Book;
+pub(super) use cache::OpenApiCache;
 pub(super) use serve::{document, index, swagger};

@@ -18,7 +18,7 @@ use super::response::Reply;
 use super::{connect, discovery, nonresource, proxy};
 use crate::auth::review;
 use crate::call::Verb;
-use crate::subresource::{Sub, scale};
+use crate::subresource::{Subresource, scale};
 
 const TYPES: [&str; 3] = [
     "application/json",
@@ -59,7 +59,7 @@ pub(super) async fn answer(context: &mut Context<'_>, body: BoxedBody<'_>) -> Re
 
 pub(super) enum Handler {
     Verb(Target),
-    Review(review::Kind),
+    Review(review::ReviewKind),
     View(Target, View),
 }
 
@@ -101,7 +101,7 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
     if !discovery::serves_group(server, &info.group) {
         return Err(no_such_path());
     }
-    if let Some(kind) = review::Kind::find(&info.group, &info.version, &info.resource) {
+    if let Some(kind) = review::ReviewKind::find(&info.group, &info.version, &info.resource) {
         return route_review(context, kind).map(Handler::Review);
     }
     if info.group.is_empty() && info.resource == "bindings" {
@@ -113,7 +113,7 @@ fn route(context: &Context<'_>) -> Result<Handler, ApiError> {
     if info.group.is_empty() && info.resource == "namespaces" && info.subresource == "finalize" {
         return finalize(context, resource);
     }
-    let target = match Sub::find(&resource, &info.subresource) {
+    let target = match Subresource::find(&resource, &info.subresource) {
         Some(sub) => place_sub(context, resource, sub)?,
         None => {
             let target = place(context, resource)?;
@@ -145,7 +145,11 @@ fn check_media_types(context: &Context<'_>, verb: Verb) -> Result<(), ApiError> 
 }
 
 /// A subresource that is neither the object nor its status, with the verb of the request.
-fn place_sub(context: &Context<'_>, resource: Arc<Resource>, sub: Sub) -> Result<Target, ApiError> {
+fn place_sub(
+    context: &Context<'_>,
+    resource: Arc<Resource>,
+    sub: Subresource,
+) -> Result<Target, ApiError> {
     let info = &context.info;
     if resource.namespaced == info.namespace.is_empty() || info.parts.len() > 3 {
         return Err(not_found());
@@ -193,7 +197,7 @@ fn bindings(context: &Context<'_>) -> Result<Target, ApiError> {
         name: None,
         verb: Verb::Create,
         custom: false,
-        sub: Some(Sub::Binding),
+        sub: Some(Subresource::Binding),
     })
 }
 
@@ -218,7 +222,10 @@ fn finalize(context: &Context<'_>, resource: Arc<Resource>) -> Result<Handler, A
     Ok(Handler::View(target, View::Finalize))
 }
 
-fn route_review(context: &Context<'_>, kind: review::Kind) -> Result<review::Kind, ApiError> {
+fn route_review(
+    context: &Context<'_>,
+    kind: review::ReviewKind,
+) -> Result<review::ReviewKind, ApiError> {
     let info = &context.info;
     let in_place = kind.namespaced() != info.namespace.is_empty();
     if !info.name.is_empty() || !in_place {

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     /// The flow schema and priority level every answer names.
     pub(super) flow: (String, String),
     /// What is published about the kinds.
-    pub(super) openapi: openapi::Book,
+    pub(super) openapi: openapi::OpenApiCache,
     pub(super) limits: Limits,
     pub(super) in_flight: InFlight,
 }
@@ -66,7 +66,7 @@ impl Service {
                 tokens,
                 audit,
                 flow,
-                openapi: openapi::Book::default(),
+                openapi: openapi::OpenApiCache::default(),
                 limits,
                 in_flight: InFlight::new(&limits),
             }),

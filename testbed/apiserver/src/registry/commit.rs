@@ -8,7 +8,7 @@ use aplomb_apimachinery::status::ApiError;
 use serde_json::Value;
 
 use super::served;
-use super::validation::Peculiarity;
+use super::validation::ResourceQuirk;
 use crate::call::{Call, Verb};
 use crate::server::ApiServer;
 use crate::storage::{Key, Moved};
@@ -62,7 +62,7 @@ pub(super) fn allocate(
 
 fn allocates(call: &Call) -> bool {
     let writes = matches!(call.verb, Verb::Create | Verb::Update | Verb::Patch);
-    writes && call.part == Part::Main && Peculiarity::of(&call.resource).allocates
+    writes && call.part == Part::Main && ResourceQuirk::of(&call.resource).allocates
 }
 
 /// Whether the object does not fit into one request to etcd. Only large objects are measured.

@@ -3,11 +3,11 @@
 use aplomb_apimachinery::field::go_quote;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::ApiError;
-use aplomb_builtin_kinds::usage::Asked;
+use aplomb_builtin_kinds::usage::QuotaRequest;
 use serde_json::Value;
 
 use super::quota::{self, Charged};
-use super::validation::Peculiarity;
+use super::validation::ResourceQuirk;
 use super::{Managers, Written, admission, commit, decode, metadata, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, Outcome};
@@ -187,7 +187,7 @@ fn admitted<'a>(
 ) -> Result<Charged<'a>, ApiError> {
     admission::judge(server, call, "", object, None)?;
     policy::validate(server, &Request::create(call, stated, object))?;
-    let asked = Asked {
+    let asked = QuotaRequest {
         subresource: "",
         object,
         old: None,
@@ -204,7 +204,7 @@ fn fill_system_fields(server: &ApiServer, object: &mut Value) {
 fn validate(call: &Call, object: &Value) -> Result<(), ApiError> {
     options::check_type_meta(&call.resource, object)?;
     let mut errors = Vec::new();
-    if Peculiarity::of(&call.resource).checks_metadata() {
+    if ResourceQuirk::of(&call.resource).checks_metadata() {
         errors.extend(metadata::validate_create(&call.resource, object));
         errors.extend(options::finalizer_errors(&call.resource, object));
     }

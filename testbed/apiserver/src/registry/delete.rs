@@ -8,7 +8,7 @@ use aplomb_apimachinery::status::ApiError;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::validation::Peculiarity;
+use super::validation::ResourceQuirk;
 use super::{admission, commit, graceful_deletion, list, options, served};
 use crate::admission::{self as policy, Request};
 use crate::call::{Call, DeleteOptions, Outcome};
@@ -215,7 +215,7 @@ pub(super) fn gc_finalizers(call: &Call, live: &Value) -> Vec<String> {
     let (orphan, foreground) = if events {
         (false, false)
     } else {
-        let orphans = Peculiarity::of(&call.resource).orphans;
+        let orphans = ResourceQuirk::of(&call.resource).orphans;
         dependents(&call.options.delete, &current, orphans)
     };
     let mut wanted: Vec<String> = current
@@ -315,7 +315,7 @@ fn stays(call: &Call, object: Arc<Value>) -> Outcome {
 }
 
 fn gone(call: &Call, mut object: Arc<Value>) -> Outcome {
-    if Peculiarity::of(&call.resource).returns_deleted {
+    if ResourceQuirk::of(&call.resource).returns_deleted {
         if call.resource.strategy.shows_otherwise() {
             call.resource.strategy.show(Arc::make_mut(&mut object));
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock, MutexGuard};
 
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
-use aplomb_builtin_kinds::usage::{Around, Asked, Charge, Evaluator, charged};
+use aplomb_builtin_kinds::usage::{Charge, Evaluator, QuotaRequest, QuotaSurroundings, charged};
 use serde_json::Value;
 
 use super::{admission, update};
@@ -33,7 +33,7 @@ type Find<'a> = dyn Fn(&[Arc<Value>]) -> Result<Vec<Charge>, ApiError> + 'a;
 pub(super) fn charge<'a>(
     server: &'a ApiServer,
     call: &Call,
-    asked: &Asked<'_>,
+    asked: &QuotaRequest<'_>,
 ) -> Result<Charged<'a>, ApiError> {
     let namespaced = call.resource.namespaced;
     let Some(namespace) = call.namespace.as_deref().filter(|_| namespaced) else {
@@ -49,7 +49,7 @@ pub(super) fn charge<'a>(
     };
     let alone = server.charging();
     let peers = admission::peers(server, Some(namespace));
-    let around = Around {
+    let around = QuotaSurroundings {
         peers: &peers,
         now: server.clock().now(),
     };

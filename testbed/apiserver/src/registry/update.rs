@@ -6,7 +6,7 @@ use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Part;
 use aplomb_apimachinery::status::{ApiError, GroupResource};
-use aplomb_builtin_kinds::usage::Asked;
+use aplomb_builtin_kinds::usage::QuotaRequest;
 use aplomb_structured_merge::FieldManager;
 use serde_json::Value;
 
@@ -221,7 +221,7 @@ fn admitted<'a>(
     };
     admission::judge(server, call, subresource, object, Some(live))?;
     ask_policies(server, call, object, live)?;
-    let asked = Asked {
+    let asked = QuotaRequest {
         subresource,
         object,
         old: Some(live),

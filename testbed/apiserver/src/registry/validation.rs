@@ -37,7 +37,7 @@ pub(super) fn validate(call: &Call, object: &Value, live: &Value) -> Result<(), 
 /// again.
 fn kind_errors(call: &Call, object: &Value, live: &Value, clean: bool) -> Vec<FieldError> {
     let resource = &call.resource;
-    let row = Peculiarity::of(resource);
+    let row = ResourceQuirk::of(resource);
     if call.part == Part::Status && row.unchecked_status {
         return Vec::new();
     }
@@ -76,7 +76,7 @@ fn kind_errors(call: &Call, object: &Value, live: &Value, clean: bool) -> Vec<Fi
 /// the rest: `found` by the rules for changes, which repeat `rest`, what the rules for new objects
 /// found.
 fn merged(
-    row: &Peculiarity,
+    row: &ResourceQuirk,
     mut changed: Vec<FieldError>,
     mut new: Vec<FieldError>,
     found: &[FieldError],
@@ -100,7 +100,7 @@ fn merged(
 
 /// What is peculiar about one resource.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peculiarity {
+pub(super) struct ResourceQuirk {
     /// Group of the resource.
     group: &'static str,
     /// Plural of the resource.
@@ -132,8 +132,8 @@ const fn row(
     path: &'static str,
     checks: (usize, usize),
     returns_deleted: bool,
-) -> Peculiarity {
-    Peculiarity {
+) -> ResourceQuirk {
+    ResourceQuirk {
         group,
         plural,
         path,
@@ -148,19 +148,19 @@ const fn row(
     }
 }
 
-const fn orphaning(row: Peculiarity) -> Peculiarity {
-    Peculiarity {
+const fn orphaning(row: ResourceQuirk) -> ResourceQuirk {
+    ResourceQuirk {
         orphans: true,
         ..row
     }
 }
 
-const fn returned(group: &'static str, plural: &'static str) -> Peculiarity {
+const fn returned(group: &'static str, plural: &'static str) -> ResourceQuirk {
     row(group, plural, "", (2, 1), true)
 }
 
-const fn new_first(row: Peculiarity) -> Peculiarity {
-    Peculiarity {
+const fn new_first(row: ResourceQuirk) -> ResourceQuirk {
+    ResourceQuirk {
         new_first: true,
         ..row
     }
@@ -173,17 +173,17 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The server checks metadata in its generic code and again in most kinds; each finding is a cause
 /// of its own, so the number of times is part of the answer.
-const TABLE: [Peculiarity; 36] = [
+const TABLE: [ResourceQuirk; 36] = [
     row("", "configmaps", "", (2, 2), false),
     row("", "secrets", "", (2, 2), false),
     new_first(row("", "namespaces", "", (2, 2), true)),
     new_first(row("", "nodes", "minions", (2, 2), false)),
     row("", "serviceaccounts", "", (2, 2), true),
-    Peculiarity {
+    ResourceQuirk {
         allocates: true,
         ..row("", "services", "services/specs", (2, 1), true)
     },
-    Peculiarity {
+    ResourceQuirk {
         change_last: true,
         ..row("", "pods", "", (2, 2), true)
     },
@@ -209,11 +209,11 @@ const TABLE: [Peculiarity; 36] = [
     )),
     row("policy", "poddisruptionbudgets", "", (1, 1), false),
     new_first(orphaning(row("batch", "jobs", "", (2, 2), false))),
-    Peculiarity {
+    ResourceQuirk {
         unchecked_status: true,
         ..row("batch", "cronjobs", "", (2, 1), false)
     },
-    Peculiarity {
+    ResourceQuirk {
         status_first: true,
         ..row("apps", "statefulsets", "", (2, 1), false)
     },
@@ -242,7 +242,7 @@ const TABLE: [Peculiarity; 36] = [
     row("", "", "", (2, 1), false),
 ];
 
-impl Peculiarity {
+impl ResourceQuirk {
     /// Whether the kind checks metadata itself, besides what the generic code does.
     pub(super) fn checks_metadata(&self) -> bool {
         self.checks.0 > 1 || self.checks.1 > 1
@@ -265,7 +265,7 @@ pub(super) fn removes_when_finalized(resource: &Resource, object: &Value) -> boo
 
 /// The key in etcd, which a few messages show.
 pub(super) fn etcd_key(resource: &Resource, namespace: &str, name: &str) -> String {
-    let row = Peculiarity::of(resource);
+    let row = ResourceQuirk::of(resource);
     let place = if resource.strategy.is_custom() || resource.group == "apiextensions.k8s.io" {
         format!("{}/{}", resource.group, resource.plural)
     } else if row.path.is_empty() {

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aplomb_apimachinery::encoded_object::{CachedObject, Side};
+use aplomb_apimachinery::encoded_object::{EncodedObject, Side};
 use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::resource::Resource;
@@ -74,7 +74,7 @@ fn begin(server: &ApiServer, call: &Call, selection: &Selection) -> (Cursor, Vec
         if selection.covers(namespace) {
             let object = served(resource, stored);
             if selection.matches(resource, &object) {
-                queue.push_back(WatchEvent::Added(CachedObject::new(object)));
+                queue.push_back(WatchEvent::Added(EncodedObject::new(object)));
             }
         }
     }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use super::{ApiServer, Inner, Settings};
 use crate::admission::Registry;
 use crate::definitions;
-use crate::mutation::{Breakage, Rule};
+use crate::mutation::{Mutation, Rule};
 use crate::registry;
 use crate::schema::crd::DefinitionStrategy;
 use crate::storage::{DataDir, Store, Window};
@@ -118,7 +118,7 @@ impl Builder {
     #[must_use]
     pub fn build(self) -> ApiServer {
         let clock = self.clock.unwrap_or_else(Clock::system);
-        let breakage = Breakage::from_env();
+        let breakage = Mutation::from_env();
         let noops = breakage.is(Rule::NoopWrite);
         let secrets = self.data.as_ref().map(|data| data.secrets().clone());
         let store = match self.data {

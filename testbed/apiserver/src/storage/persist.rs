@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use aplomb_apimachinery::clock::Clock;
-use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::encoded_object::EncodedViews;
 use aplomb_apimachinery::status::GroupResource;
 use jiff::Timestamp;
 
@@ -51,7 +51,7 @@ impl Store {
                     key: Key::at(resource, path),
                     old: None,
                     new: Some(object.clone()),
-                    views: Views::default(),
+                    views: EncodedViews::default(),
                 });
             }
         }

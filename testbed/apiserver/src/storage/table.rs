@@ -28,12 +28,12 @@ pub(super) struct Table {
     /// How many of the newest entries of the log are open to watches.
     ring: usize,
     /// For the disk: what it has not been told yet. `None` where there is no disk.
-    untold: Option<Untold>,
+    untold: Option<UnsentChange>,
 }
 
 /// What became of a table since the disk was told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Untold {
+pub(super) struct UnsentChange {
     /// Writes that left the log.
     pub(super) trimmed: Vec<u64>,
     /// Where watches may start now, if that has moved.
@@ -42,9 +42,9 @@ pub(super) struct Untold {
 
 impl Table {
     pub(super) fn new(revision: u64, on_disk: bool) -> Self {
-        let untold = on_disk.then(|| Untold {
+        let untold = on_disk.then(|| UnsentChange {
             floor: Some(revision),
-            ..Untold::default()
+            ..UnsentChange::default()
         });
         Self {
             untold,
@@ -61,7 +61,7 @@ impl Table {
     /// A table as it was left on disk.
     pub(super) fn restored(floor: u64) -> Self {
         Self {
-            untold: Some(Untold::default()),
+            untold: Some(UnsentChange::default()),
             ..Self::new(floor, true)
         }
     }
@@ -87,9 +87,9 @@ impl Table {
     }
 
     /// What the disk has to be told.
-    pub(super) fn untold(&mut self) -> Option<Untold> {
+    pub(super) fn untold(&mut self) -> Option<UnsentChange> {
         let untold = self.untold.as_mut().map(std::mem::take);
-        untold.filter(|untold| *untold != Untold::default())
+        untold.filter(|untold| *untold != UnsentChange::default())
     }
 
     fn move_floor(&mut self, floor: u64) {

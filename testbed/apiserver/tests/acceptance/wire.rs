@@ -8,7 +8,7 @@ use aplomb_apiserver::auth::Tokens;
 use aplomb_apiserver::call::User;
 use aplomb_apiserver::http::{Service, admin};
 use aplomb_apiserver::server::ApiServer;
-use aplomb_apiserver::standalone::{BoxConfig, start};
+use aplomb_apiserver::standalone::{StandaloneConfig, start};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, PostParams, WatchEvent, WatchParams};
@@ -229,10 +229,10 @@ async fn the_audit_log_names_who_did_what_to_which_object() {
 #[tokio::test]
 async fn a_box_serves_kubes_client_over_tls() {
     let listen = "127.0.0.1:0".parse().expect("an address");
-    let config = BoxConfig {
+    let config = StandaloneConfig {
         listen,
         rbac: true,
-        ..BoxConfig::default()
+        ..StandaloneConfig::default()
     };
     let running = start(config).await.expect("started");
     let kubeconfig = kube::config::Kubeconfig::from_yaml(running.kubeconfig()).expect("readable");

@@ -4,14 +4,14 @@ use aplomb_apimachinery::field::FieldError;
 use aplomb_apimachinery::validation;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::print::{age, name};
 use super::super::value::{at, default_to, has, list, text};
 use super::super::{check, require};
 use super::{BINDING, binding_cells, default_match, param_kind, resources};
 
 /// How mutating policies behave.
-pub(in super::super) const POLICY: Behaviour = Behaviour {
+pub(in super::super) const POLICY: KindBehavior = KindBehavior {
     default: |policy| {
         if let Some(spec) = policy.get_mut("spec") {
             default_to(spec, "failurePolicy", "Fail");
@@ -32,11 +32,11 @@ pub(in super::super) const POLICY: Behaviour = Behaviour {
             age(policy, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How their bindings behave.
-pub(in super::super) const POLICY_BINDING: Behaviour = Behaviour {
+pub(in super::super) const POLICY_BINDING: KindBehavior = KindBehavior {
     default: BINDING.default,
     validate: |binding| {
         let spec = at(binding, &["spec"]);
@@ -63,7 +63,7 @@ pub(in super::super) const POLICY_BINDING: Behaviour = Behaviour {
     unconditional: false,
     generation: &[&["spec"]],
     cells: binding_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn validate(policy: &Value) -> Vec<FieldError> {

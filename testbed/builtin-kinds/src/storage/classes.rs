@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::{Behaviour, SPEC_AND_METADATA};
+use super::super::behavior::{KindBehavior, SPEC_AND_METADATA};
 use super::super::check;
 use super::super::print::{age, flag, name, or};
 use super::super::value::{at, default_to, has, list, members, text};
@@ -17,7 +17,7 @@ const IS_DEFAULT: [&str; 2] = [
 ];
 
 /// How storage classes behave.
-pub(in super::super) const STORAGE_CLASS: Behaviour = Behaviour {
+pub(in super::super) const STORAGE_CLASS: KindBehavior = KindBehavior {
     default: |class| {
         default_to(class, "reclaimPolicy", "Delete");
         default_to(class, "volumeBindingMode", "Immediate");
@@ -37,11 +37,11 @@ pub(in super::super) const STORAGE_CLASS: Behaviour = Behaviour {
     },
     validates_updates: false,
     cells: class_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How volume attributes classes behave.
-pub(in super::super) const ATTRIBUTES_CLASS: Behaviour = Behaviour {
+pub(in super::super) const ATTRIBUTES_CLASS: KindBehavior = KindBehavior {
     prepare_create: |class| super::super::value::protect(class, "kubernetes.io/vac-protection"),
     validate: |class| {
         let mut errors = provisioner(text(class, &["driverName"]), "driverName");
@@ -66,11 +66,11 @@ pub(in super::super) const ATTRIBUTES_CLASS: Behaviour = Behaviour {
         let driver = text(class, &["driverName"]);
         vec![name(class), driver.into(), age(class, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How volume attachments behave.
-pub(in super::super) const ATTACHMENT: Behaviour = Behaviour {
+pub(in super::super) const ATTACHMENT: KindBehavior = KindBehavior {
     validate: attachment,
     validate_update: |new, old, part| {
         if part == Part::Status {
@@ -92,7 +92,7 @@ pub(in super::super) const ATTACHMENT: Behaviour = Behaviour {
             age(attachment, now),
         ]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// Whether claims that name no class get this one.

@@ -5,7 +5,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::print::{NONE, age, flag, name, name_and_creation, or};
 use super::super::value::{at, default_to, list, set, text};
 use super::super::{check, require, shown};
@@ -13,7 +13,7 @@ use super::super::{check, require, shown};
 const TOKEN_WARNING: &str = "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes";
 
 /// How CSI drivers behave.
-pub(in super::super) const DRIVER: Behaviour = Behaviour {
+pub(in super::super) const DRIVER: KindBehavior = KindBehavior {
     default: default_driver,
     validate: |driver| driver_spec(at(driver, &["spec"])),
     validate_update: |new, old, _| {
@@ -40,11 +40,11 @@ pub(in super::super) const DRIVER: Behaviour = Behaviour {
     generation: &[&["spec"]],
     starts_without_generation: true,
     cells: driver_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How CSI nodes behave.
-pub(in super::super) const NODE: Behaviour = Behaviour {
+pub(in super::super) const NODE: KindBehavior = KindBehavior {
     validate: node_drivers,
     validate_update: |new, old, _| node_drivers_stay(new, old),
     unconditional: false,
@@ -52,11 +52,11 @@ pub(in super::super) const NODE: Behaviour = Behaviour {
         let drivers = list(node, &["spec", "drivers"]).len();
         vec![name(node), drivers.into(), age(node, now)]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How reported capacities behave.
-pub(in super::super) const CAPACITY: Behaviour = Behaviour {
+pub(in super::super) const CAPACITY: KindBehavior = KindBehavior {
     validate: capacity,
     validate_update: |new, old, _| {
         let mut errors = Vec::new();
@@ -69,7 +69,7 @@ pub(in super::super) const CAPACITY: Behaviour = Behaviour {
     },
     unconditional: false,
     cells: name_and_creation,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn driver_cells(driver: &Value, now: Timestamp) -> Vec<Value> {

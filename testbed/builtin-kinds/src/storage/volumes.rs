@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::resource_list;
 use super::super::pods::node_selector;
 use super::super::print::{access_modes, age, name};
@@ -42,7 +42,7 @@ const SOURCES: [&str; 22] = [
 ];
 
 /// How persistent volumes behave.
-pub(in super::super) const VOLUME: Behaviour = Behaviour {
+pub(in super::super) const VOLUME: KindBehavior = KindBehavior {
     default: default_volume,
     prepare_create: |volume| {
         let created = at(volume, &["metadata", "creationTimestamp"]).clone();
@@ -65,7 +65,7 @@ pub(in super::super) const VOLUME: Behaviour = Behaviour {
     validate_update: update,
     validates_updates: false,
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn cells(volume: &Value, now: Timestamp) -> Vec<Value> {

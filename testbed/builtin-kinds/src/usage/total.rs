@@ -6,11 +6,15 @@ use serde_json::{Value, json};
 use super::super::quantity::Quantity;
 use super::super::value::at;
 use super::amounts::{Amounts, add, only, read, written};
-use super::{Around, Evaluator, pods, scopes, services};
+use super::{Evaluator, QuotaSurroundings, pods, scopes, services};
 
 /// The status of a quota when it is not what is stored: what may be used, and what is, of the
 /// `resources` there are.
-pub fn status(quota: &Value, resources: &[GroupResource], around: &Around<'_>) -> Option<Value> {
+pub fn status(
+    quota: &Value,
+    resources: &[GroupResource],
+    around: &QuotaSurroundings<'_>,
+) -> Option<Value> {
     let hard = read(quota, &["spec", "hard"]);
     let stored = read(quota, &["status", "used"]);
     let mut used = stored.clone();
@@ -35,7 +39,7 @@ fn counted(
     quota: &Value,
     hard: &Amounts,
     resources: &[GroupResource],
-    around: &Around<'_>,
+    around: &QuotaSurroundings<'_>,
 ) -> Amounts {
     let mut total = Amounts::new();
     for resource in resources {
@@ -69,7 +73,7 @@ pub fn frees(
     old: &Value,
     new: Option<&Value>,
     quota: &Value,
-    around: &Around<'_>,
+    around: &QuotaSurroundings<'_>,
 ) -> bool {
     let Some(evaluator) = Evaluator::of(resource) else {
         return false;
@@ -114,7 +118,7 @@ mod tests {
     }
 
     fn told(quota: &Value) -> Option<Value> {
-        let around = Around {
+        let around = QuotaSurroundings {
             peers: &there,
             now: Timestamp::UNIX_EPOCH,
         };
@@ -153,7 +157,7 @@ mod tests {
 
     #[test]
     fn ends_free_and_beginnings_do_not() {
-        let around = Around {
+        let around = QuotaSurroundings {
             peers: &there,
             now: Timestamp::UNIX_EPOCH,
         };

@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::pod_spec;
 use super::super::pods::warnings::{self, template_at};
 use super::super::pods::{running_template, validate_template};
@@ -16,7 +16,7 @@ use super::super::{check, shown};
 use super::{default_template, replica_counts, template_not_picked, template_warnings};
 
 /// How replication controllers behave.
-pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
+pub(in super::super) const REPLICATION_CONTROLLER: KindBehavior = KindBehavior {
     default: default_controller,
     validate: validate_controller,
     validate_update: |new, _, part| match part {
@@ -39,11 +39,11 @@ pub(in super::super) const REPLICATION_CONTROLLER: Behaviour = Behaviour {
         vec![("status.replicas".to_owned(), replicas)]
     },
     cells: controller_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How pod templates behave.
-pub(in super::super) const POD_TEMPLATE: Behaviour = Behaviour {
+pub(in super::super) const POD_TEMPLATE: KindBehavior = KindBehavior {
     default: |template| {
         if let Some(spec) = template.pointer_mut("/template/spec") {
             pod_spec(spec);
@@ -63,11 +63,11 @@ pub(in super::super) const POD_TEMPLATE: Behaviour = Behaviour {
         let shown = labels(template, &["template", "metadata", "labels"]);
         vec![name(template), names, images, shown.into()]
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// How controller revisions behave.
-pub(in super::super) const CONTROLLER_REVISION: Behaviour = Behaviour {
+pub(in super::super) const CONTROLLER_REVISION: KindBehavior = KindBehavior {
     validate: |revision| {
         let mut errors = check::nonnegative(revision, &["revision"], "revision");
         let why = match at(revision, &["data"]) {
@@ -89,7 +89,7 @@ pub(in super::super) const CONTROLLER_REVISION: Behaviour = Behaviour {
     },
     validates_updates: false,
     cells: revision_cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default_controller(controller: &mut Value) {

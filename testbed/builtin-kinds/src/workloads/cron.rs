@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::defaults::pod_spec;
 use super::super::pods::warnings;
 use super::super::print::{NONE, age, boolean, containers_at, name, or, selector_or_none, since};
@@ -20,7 +20,7 @@ const NAME_MAX: usize = 52;
 const JOB: [&str; 3] = ["spec", "jobTemplate", "spec"];
 
 /// How cron jobs behave.
-pub(in super::super) const CRON_JOB: Behaviour = Behaviour {
+pub(in super::super) const CRON_JOB: KindBehavior = KindBehavior {
     default,
     validate: |cron| {
         let mut errors = spec(cron, &Value::Null);
@@ -54,7 +54,7 @@ pub(in super::super) const CRON_JOB: Behaviour = Behaviour {
         warnings
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn template_warnings(cron: &Value) -> Vec<String> {

@@ -5,7 +5,7 @@ use aplomb_apimachinery::resource::Part;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods;
 use super::super::pods::warnings::template_at;
 use super::super::print::{age, containers, count, labels, name, selector_or_none};
@@ -18,7 +18,7 @@ use super::{collisions_decremented, default_template, picks, selector_not_empty,
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// How daemon sets behave.
-pub(in super::super) const DAEMON_SET: Behaviour = Behaviour {
+pub(in super::super) const DAEMON_SET: KindBehavior = KindBehavior {
     default,
     prepare_create: |daemons| {
         if template_generation(daemons) < 1 {
@@ -47,7 +47,7 @@ pub(in super::super) const DAEMON_SET: Behaviour = Behaviour {
         }
         template_at(new, &["spec", "template"])
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn template_generation(daemons: &Value) -> i64 {

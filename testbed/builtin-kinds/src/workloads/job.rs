@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::pods::validate_template;
 use super::super::pods::warnings;
 use super::super::print::{age, between, containers, count, name, selector_or_none};
@@ -22,7 +22,7 @@ const MAX_MANAGER: usize = 63;
 const INDEXED: &str = "requires indexed completion mode";
 
 /// How jobs behave.
-pub(in super::super) const JOB: Behaviour = Behaviour {
+pub(in super::super) const JOB: KindBehavior = KindBehavior {
     default,
     default_stored: Some(take_labels),
     prepare_create: |job| {
@@ -42,7 +42,7 @@ pub(in super::super) const JOB: Behaviour = Behaviour {
         vec![("status.successful".to_owned(), succeeded)]
     },
     cells,
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 fn default(job: &mut Value) {

@@ -6,7 +6,7 @@ use aplomb_apimachinery::validation;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::behaviour::Behaviour;
+use super::super::behavior::KindBehavior;
 use super::super::claims;
 use super::super::pods;
 use super::super::pods::warnings::template_at;
@@ -29,7 +29,7 @@ const CHANGEABLE: [&str; 7] = [
 ];
 
 /// How stateful sets behave.
-pub(in super::super) const STATEFUL_SET: Behaviour = Behaviour {
+pub(in super::super) const STATEFUL_SET: KindBehavior = KindBehavior {
     default,
     prepare_create: |sets| drop_max_unavailable(sets, &Value::Null),
     prepare_update: |new, old, _| drop_max_unavailable(new, old),
@@ -49,7 +49,7 @@ pub(in super::super) const STATEFUL_SET: Behaviour = Behaviour {
         warnings.extend(history_warning(new));
         warnings
     },
-    ..Behaviour::PLAIN
+    ..KindBehavior::PLAIN
 };
 
 /// A field of a feature that is off is kept only where it already is.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::encoded_object::EncodedViews;
 use aplomb_apimachinery::object;
 use aplomb_apimachinery::status::GroupResource;
 use aplomb_apiserver::storage::{Change, Key};
@@ -89,7 +89,7 @@ fn change(old: Option<&Value>, new: Option<&Value>) -> Change {
         key,
         old: arc(old),
         new: arc(new),
-        views: Views::default(),
+        views: EncodedViews::default(),
     }
 }
 

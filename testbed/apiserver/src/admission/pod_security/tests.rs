@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::ApiServer;
 use crate::admission::Notes;
 use crate::call::{Call, PatchType, Verb};
-use crate::subresource::{self, Sub};
+use crate::subresource::{self, Subresource};
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
@@ -156,7 +156,7 @@ async fn a_pod_that_is_there_may_change_in_what_does_not_matter() {
     let pods = server.resource("", "v1", "pods").expect("it is served");
     let change = Call::new(Verb::Patch, pods).namespace("here").name("a");
     let change = change.patch(PatchType::Merge).body(&debug);
-    let refused = subresource::handle(&server, Sub::EphemeralContainers, change).await;
+    let refused = subresource::handle(&server, Subresource::EphemeralContainers, change).await;
     assert_eq!(refused.map(drop).expect_err("judged again").code, 403);
 }
 

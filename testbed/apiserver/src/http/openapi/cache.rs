@@ -21,7 +21,7 @@ type Definition = (String, Arc<Value>);
 
 /// What has been made, each with the editions it was made from.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Book {
+pub(in crate::http) struct OpenApiCache {
     kept: Mutex<Kept>,
 }
 
@@ -32,7 +32,7 @@ struct Kept {
     swagger: Option<(Vec<String>, Arc<Document>)>,
 }
 
-impl Book {
+impl OpenApiCache {
     /// Every document of OpenAPI v3 by path, with the hash of its content.
     pub(super) fn hashes(&self, server: &ApiServer) -> BTreeMap<String, String> {
         let mut hashes = published::index().clone();

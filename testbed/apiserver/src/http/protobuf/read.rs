@@ -6,7 +6,7 @@ use serde_json::map::Entry;
 use serde_json::{Map, Value};
 
 use super::special;
-use super::table::{self, Count, Field, Kind, Message};
+use super::table::{self, Count, Field, FieldKind, Message};
 use super::wire::{Broken, Fields, Wire, varint};
 
 /// How deep messages may lie in each other. Only schemas nest at all.
@@ -66,7 +66,9 @@ impl Reader {
             }
             Count::Many => {
                 let values = match (field.kind, wire) {
-                    (Kind::Bool | Kind::Int, Wire::Bytes(packed)) => packed_numbers(field, packed)?,
+                    (FieldKind::Bool | FieldKind::Int, Wire::Bytes(packed)) => {
+                        packed_numbers(field, packed)?
+                    }
                     _ => vec![self.value(field, wire)?.0],
                 };
                 append(object, &field.name, values);
@@ -94,7 +96,7 @@ impl Reader {
     ) -> Result<bool, Broken> {
         let (value, filled) = match (field.kind, object.remove(&field.name)) {
             // Bytes that say the same message twice mean both together.
-            (Kind::Message(place), Some(Value::Object(mut earlier))) => {
+            (FieldKind::Message(place), Some(Value::Object(mut earlier))) => {
                 let content = bytes(field, wire)?;
                 self.deeper()?
                     .message(table::message(place), content, &mut earlier)?;
@@ -102,7 +104,8 @@ impl Reader {
             }
             _ => self.value(field, wire)?,
         };
-        let is_struct = value.is_object() || matches!(field.kind, Kind::Time | Kind::MicroTime);
+        let is_struct =
+            value.is_object() || matches!(field.kind, FieldKind::Time | FieldKind::MicroTime);
         let omitted = !filled && (field.omit_zero || (field.omit_empty && !is_struct));
         if !omitted {
             object.insert(field.name.clone(), value);
@@ -133,21 +136,23 @@ impl Reader {
     /// One value, and whether it is anything but zero.
     fn value(self, field: &Field, wire: Wire<'_>) -> Result<(Value, bool), Broken> {
         Ok(match (field.kind, wire) {
-            (Kind::Bool, Wire::Varint(number)) => (Value::Bool(number != 0), number != 0),
-            (Kind::Int, Wire::Varint(number)) => (number.cast_signed().into(), number != 0),
-            (Kind::Double, Wire::Fixed64(bits)) => {
+            (FieldKind::Bool, Wire::Varint(number)) => (Value::Bool(number != 0), number != 0),
+            (FieldKind::Int, Wire::Varint(number)) => (number.cast_signed().into(), number != 0),
+            (FieldKind::Double, Wire::Fixed64(bits)) => {
                 (special::number(f64::from_bits(bits)), bits != 0)
             }
-            (Kind::Bool | Kind::Int | Kind::Double, wire) => return Err(wrong(field, wire)),
-            (Kind::Text, wire) => {
+            (FieldKind::Bool | FieldKind::Int | FieldKind::Double, wire) => {
+                return Err(wrong(field, wire));
+            }
+            (FieldKind::Text, wire) => {
                 let bytes = bytes(field, wire)?;
                 (text(bytes).into(), !bytes.is_empty())
             }
-            (Kind::Bytes, wire) => {
+            (FieldKind::Bytes, wire) => {
                 let bytes = bytes(field, wire)?;
                 (STANDARD.encode(bytes).into(), !bytes.is_empty())
             }
-            (Kind::Message(place), wire) => {
+            (FieldKind::Message(place), wire) => {
                 let mut object = Map::new();
                 let content = bytes(field, wire)?;
                 let filled = self
@@ -183,7 +188,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
 
 fn nested(field: &Field) -> &'static Message {
     match field.kind {
-        Kind::Message(place) => table::message(place),
+        FieldKind::Message(place) => table::message(place),
         _ => unreachable!("only structs are inlined"),
     }
 }
@@ -205,7 +210,7 @@ fn packed_numbers(field: &Field, mut packed: &[u8]) -> Result<Vec<Value>, Broken
     while !packed.is_empty() {
         let number = varint(&mut packed)?;
         values.push(match field.kind {
-            Kind::Bool => (number != 0).into(),
+            FieldKind::Bool => (number != 0).into(),
             _ => number.cast_signed().into(),
         });
     }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 /// What one value of a field is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     Bool,
     Int,
     Double,
@@ -51,7 +51,7 @@ pub(super) struct Field {
     pub(super) name: String,
     /// Name in Go, which errors mention.
     pub(super) go: String,
-    pub(super) kind: Kind,
+    pub(super) kind: FieldKind,
     pub(super) count: Count,
     /// JSON leaves it out when it is empty.
     pub(super) omit_empty: bool,
@@ -140,21 +140,21 @@ fn field(raw: RawField, place: &impl Fn(&str) -> usize) -> Field {
         (Count::One, raw.t.as_str())
     };
     let kind = match kind {
-        "bool" => Kind::Bool,
-        "int32" | "int64" => Kind::Int,
-        "float64" => Kind::Double,
-        "string" => Kind::Text,
-        "bytes" => Kind::Bytes,
-        "Time" => Kind::Time,
-        "MicroTime" => Kind::MicroTime,
-        "Quantity" => Kind::Quantity,
-        "IntOrString" => Kind::IntOrString,
-        "Raw" => Kind::Raw,
-        "Strings" => Kind::Strings,
-        "SchemaOrBool" => Kind::SchemaOrBool,
-        "SchemaOrArray" => Kind::SchemaOrArray,
-        "SchemaOrStrings" => Kind::SchemaOrStrings,
-        name => Kind::Message(place(name)),
+        "bool" => FieldKind::Bool,
+        "int32" | "int64" => FieldKind::Int,
+        "float64" => FieldKind::Double,
+        "string" => FieldKind::Text,
+        "bytes" => FieldKind::Bytes,
+        "Time" => FieldKind::Time,
+        "MicroTime" => FieldKind::MicroTime,
+        "Quantity" => FieldKind::Quantity,
+        "IntOrString" => FieldKind::IntOrString,
+        "Raw" => FieldKind::Raw,
+        "Strings" => FieldKind::Strings,
+        "SchemaOrBool" => FieldKind::SchemaOrBool,
+        "SchemaOrArray" => FieldKind::SchemaOrArray,
+        "SchemaOrStrings" => FieldKind::SchemaOrStrings,
+        name => FieldKind::Message(place(name)),
     };
     Field {
         number: raw.p,

@@ -26,13 +26,13 @@ const UNSUPPORTED: [&str; 6] = [
 
 /// What is known about a node from the nodes above it.
 #[derive(Clone, Default)]
-pub(super) struct Above {
+pub(super) struct ParentSchema {
     pub(super) is_root: bool,
     inside_metadata: bool,
     no_defaults: Option<String>,
 }
 
-impl Above {
+impl ParentSchema {
     pub(super) fn root() -> Self {
         Self {
             is_root: true,
@@ -42,7 +42,7 @@ impl Above {
 }
 
 /// Checks a node and everything below it.
-pub(super) fn validate(schema: &Value, path: &str, above: &Above) -> Vec<FieldError> {
+pub(super) fn validate(schema: &Value, path: &str, above: &ParentSchema) -> Vec<FieldError> {
     let mut errors = Vec::new();
     unsupported(schema, path, above, &mut errors);
     if has(schema, "additionalProperties")
@@ -71,8 +71,8 @@ pub(super) fn validate(schema: &Value, path: &str, above: &Above) -> Vec<FieldEr
     errors
 }
 
-fn descend(schema: &Value, step: &str, above: &Above) -> Above {
-    let mut below = Above {
+fn descend(schema: &Value, step: &str, above: &ParentSchema) -> ParentSchema {
+    let mut below = ParentSchema {
         is_root: false,
         ..above.clone()
     };
@@ -94,7 +94,7 @@ fn descend(schema: &Value, step: &str, above: &Above) -> Above {
     below
 }
 
-fn unsupported(schema: &Value, path: &str, above: &Above, errors: &mut Vec<FieldError>) {
+fn unsupported(schema: &Value, path: &str, above: &ParentSchema, errors: &mut Vec<FieldError>) {
     let kind = text(schema, "type");
     if !kind.is_empty() && !TYPES.contains(&kind) {
         let at = format!("{path}.type");

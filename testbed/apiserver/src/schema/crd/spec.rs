@@ -9,7 +9,7 @@ use aplomb_apimachinery::field::{ErrorType, FieldError};
 use aplomb_apimachinery::validation::dns_1035_label;
 use serde_json::{Map, Value};
 
-use super::schema_rules::{self, Above};
+use super::schema_rules::{self, ParentSchema};
 use super::version_parts::{
     validate_columns, validate_conversion, validate_deprecation, validate_selectable,
 };
@@ -240,7 +240,7 @@ fn validate_schema(schema: &Value, path: &str, has_status: bool) -> Vec<FieldErr
         sound = found.is_empty();
         errors.extend(found);
     }
-    let found = schema_rules::validate(schema, path, &Above::root());
+    let found = schema_rules::validate(schema, path, &ParentSchema::root());
     let broken = if sound {
         rules::validate_expressions(schema, &structural, path, &found)
     } else {

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use aplomb_apimachinery::encoded_object::Views;
+use aplomb_apimachinery::encoded_object::EncodedViews;
 use aplomb_apimachinery::status::GroupResource;
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend};
@@ -131,7 +131,7 @@ fn changes(
             key: record::key(record.place).ok_or("a write of no resource")?,
             old,
             new,
-            views: Views::default(),
+            views: EncodedViews::default(),
         }));
     }
     changes.reverse();

@@ -17,9 +17,9 @@ pub(super) const SPEC_AND_METADATA: &[&[&str]] = &[
     &["metadata", "ownerReferences"],
 ];
 
-/// A kind's own rules. [`Behaviour::PLAIN`] is a kind that has none.
+/// A kind's own rules. [`KindBehavior::PLAIN`] is a kind that has none.
 #[derive(Debug)]
-pub(super) struct Behaviour {
+pub(super) struct KindBehavior {
     /// Fills in defaults.
     pub(super) default: fn(&mut Value),
     /// Fills in what follows from what `prepare_create` added; the store does not have it.
@@ -75,7 +75,7 @@ pub(super) struct Behaviour {
     pub(super) update_warnings: fn(&Value, &Value) -> Vec<String>,
 }
 
-impl Behaviour {
+impl KindBehavior {
     /// A kind without defaults, without rules and with a DNS subdomain for a name.
     pub(super) const PLAIN: Self = Self {
         default: |_| {},
