@@ -9,9 +9,9 @@ use kube::Client;
 use tokio::sync::OnceCell;
 
 use crate::answer::Answer;
+use crate::faults::{self, ServerFault};
 use crate::server::{Connection, Server, Side};
 use crate::tls;
-use crate::trouble::{self, Trouble};
 
 /// A running control plane with its clients.
 pub struct Real {
@@ -85,9 +85,9 @@ impl Server for Real {
         Box::pin(self.plane.compact(revision))
     }
 
-    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+    fn in_trouble(&self, trouble: ServerFault) -> BoxFuture<'_, Result<Answer>> {
         Box::pin(async move {
-            let plane = self.troubled.get_or_try_init(trouble::plane).await?;
+            let plane = self.troubled.get_or_try_init(faults::plane).await?;
             trouble.on(plane).await
         })
     }

@@ -10,10 +10,10 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::case::Case;
+use crate::case_run::CaseRun;
 use crate::difference::first_difference;
 use crate::report::{Entry, Outcome, Report};
 use crate::server::{Server, Side, install_fixtures};
-use crate::trial::Trial;
 
 const LIMIT: Duration = Duration::from_secs(150);
 const LONG_LIMIT: Duration = Duration::from_secs(300);
@@ -87,7 +87,7 @@ async fn run_cases(
 }
 
 async fn try_case(case: &Case, server: Arc<dyn Server>) -> Transcript {
-    let trial = Trial::start(server, &case.namespace()).await?;
+    let trial = CaseRun::start(server, &case.namespace()).await?;
     let limit = if case.long { LONG_LIMIT } else { LIMIT };
     let run = AssertUnwindSafe(timeout(limit, (case.run)(&trial))).catch_unwind();
     match run.await {

@@ -14,9 +14,9 @@ use tower::ServiceBuilder;
 use tower::util::MapRequestLayer;
 
 use crate::answer::Answer;
+use crate::faults::ServerFault;
 use crate::server::{Connection, Server, Side};
 use crate::tls;
-use crate::trouble::Trouble;
 
 /// The administrator's token, as on the real server.
 const TOKEN: &str = "admin-token";
@@ -108,7 +108,7 @@ impl Server for InBox {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn in_trouble(&self, trouble: Trouble) -> BoxFuture<'_, Result<Answer>> {
+    fn in_trouble(&self, trouble: ServerFault) -> BoxFuture<'_, Result<Answer>> {
         let client = self.client();
         Box::pin(async move { trouble.in_front_of(&client).await })
     }

@@ -4,9 +4,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
-use crate::trial::{APPLY, GROUP, JSON_PATCH, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, GROUP, JSON_PATCH, MERGE};
 
-impl Trial {
+impl CaseRun {
     /// Path of the Widgets of this trial's namespace.
     #[must_use]
     pub fn widgets(&self) -> String {

@@ -10,7 +10,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 /// Generous: a slow machine may be ten times slower than this one.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,13 +48,13 @@ impl Event {
 
 /// An open watch.
 pub struct Watch<'t> {
-    trial: &'t Trial,
+    trial: &'t CaseRun,
     chunks: BoxStream<'static, Result<Vec<u8>, String>>,
     buffer: Vec<u8>,
 }
 
 impl<'t> Watch<'t> {
-    pub(crate) fn new(trial: &'t Trial, body: Body) -> Self {
+    pub(crate) fn new(trial: &'t CaseRun, body: Body) -> Self {
         let chunks = body.into_data_stream().map(|chunk| match chunk {
             Ok(bytes) => Ok(bytes.to_vec()),
             Err(error) => Err(error.to_string()),

@@ -1,5 +1,11 @@
 //! What a scenario holds in its hands: the server, clients with their faults, components, oracles.
 
+mod crash_gate;
+mod freeze;
+mod process;
+mod recorder;
+mod write_log;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,12 +25,15 @@ use tower::retry::RetryLayer;
 use tower::util::{BoxCloneService, MapRequestLayer};
 use tower::{BoxError, ServiceBuilder};
 
-use super::crash_gate::ProcessLife;
-use super::process::{Component, Process};
-use super::recorder::{Activity, Recorder};
-use super::write_log::{WriteLog, masked_state};
+use self::crash_gate::ProcessLife;
+use self::recorder::{Activity, Recorder};
 use crate::faults::{Faults, Outages};
 use crate::trace::Trace;
+
+pub use crash_gate::{Crash, CrashPoint};
+pub use process::{Component, Process, ReplicaClock};
+use write_log::masked_state;
+pub use write_log::{Counts, WriteLog};
 
 /// A cluster in a world. Cheap to clone; clones are the same cluster.
 #[derive(Clone)]
@@ -147,12 +156,7 @@ impl Cluster {
         kube::Client::new(self.connect(identity, &master(identity), None), "default")
     }
 
-    pub(super) fn connect(
-        &self,
-        identity: &str,
-        user: &User,
-        life: Option<ProcessLife>,
-    ) -> Connection {
+    fn connect(&self, identity: &str, user: &User, life: Option<ProcessLife>) -> Connection {
         let agent = HeaderValue::from_str(identity).unwrap_or(HeaderValue::from_static("client"));
         let named = MapRequestLayer::new(move |mut request: Request<kube::client::Body>| {
             request

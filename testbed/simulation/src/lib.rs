@@ -27,14 +27,9 @@
 #![forbid(unsafe_code)]
 
 mod cluster;
-mod crash_gate;
 pub mod faults;
-mod freeze;
 mod panics;
-mod process;
-mod recorder;
 pub mod trace;
-mod write_log;
 
 use std::any::Any;
 use std::cell::OnceCell;
@@ -53,10 +48,9 @@ use tokio::time::Instant;
 
 use crate::trace::Trace;
 
-pub use cluster::{Cluster, StillRunning};
-pub use crash_gate::{Crash, CrashPoint};
-pub use process::{Component, Process, ReplicaClock};
-pub use write_log::{Counts, WriteLog};
+pub use cluster::{
+    Cluster, Component, Counts, Crash, CrashPoint, Process, ReplicaClock, StillRunning, WriteLog,
+};
 
 /// When every world begins: 2026-01-01T00:00:00Z.
 const EPOCH_SECONDS: u64 = 1_767_225_600;

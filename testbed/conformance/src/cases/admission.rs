@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, MERGE};
 use crate::verbs::config_map as map;
 
 pub(super) const CASES: &[Case] = &[
@@ -46,7 +46,7 @@ pub(super) fn config_maps(operations: &[&str], validations: Value) -> Value {
 }
 
 /// Makes a policy and a binding for the namespace of the trial, both called like it.
-pub(super) async fn bind(t: &Trial, spec: &Value, binding: &Value) -> Result<()> {
+pub(super) async fn bind(t: &CaseRun, spec: &Value, binding: &Value) -> Result<()> {
     let name = format!("{}.example.com", t.namespace);
     let body = json!({ "metadata": { "name": name }, "spec": spec });
     let path = format!("{GROUP}/validatingadmissionpolicies");
@@ -68,7 +68,7 @@ pub(super) async fn bind(t: &Trial, spec: &Value, binding: &Value) -> Result<()>
 
 /// Repeats a request that changes nothing until a policy has something to say about it.
 pub(super) async fn noticed(
-    t: &Trial,
+    t: &CaseRun,
     method: &str,
     path: &str,
     kind: &str,
@@ -92,11 +92,11 @@ pub(super) async fn noticed(
     bail!("no policy has taken effect on {path}")
 }
 
-pub(super) async fn until_refused(t: &Trial, body: &Value) -> Result<()> {
+pub(super) async fn until_refused(t: &CaseRun, body: &Value) -> Result<()> {
     noticed(t, "POST", &t.core("configmaps"), "application/json", body).await
 }
 
-async fn writes(t: &Trial) -> Result<()> {
+async fn writes(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     t.create(&path, &map("there", json!({ "a": "1" })))
         .await?
@@ -152,7 +152,7 @@ async fn writes(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn messages(t: &Trial) -> Result<()> {
+async fn messages(t: &CaseRun) -> Result<()> {
     let validations = json!([
         { "expression": "object.data.kind != 'message'", "message": "  a message " },
         { "expression": "object.data.kind != 'expression'", "message": "unused",
@@ -184,7 +184,7 @@ async fn messages(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn variables(t: &Trial) -> Result<()> {
+async fn variables(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE"],
         json!([
@@ -223,7 +223,7 @@ async fn variables(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ignored(t: &Trial) -> Result<()> {
+async fn ignored(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE"],
         json!([
@@ -245,7 +245,7 @@ async fn ignored(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn conditions(t: &Trial) -> Result<()> {
+async fn conditions(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE", "UPDATE"],
         json!([{ "expression": "false", "message": "asked" }]),
@@ -280,7 +280,7 @@ async fn conditions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn request(t: &Trial) -> Result<()> {
+async fn request(t: &CaseRun) -> Result<()> {
     let seen = "[request.operation, request.kind.kind, request.resource.version, request.resource.resource, \
         has(request.name) ? request.name : '-', request.namespace, string(request.dryRun), \
         has(request.subResource) ? request.subResource : '-', request.requestKind.group, \
@@ -322,7 +322,7 @@ async fn request(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deletions(t: &Trial) -> Result<()> {
+async fn deletions(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     for (name, data) in [("kept", json!({ "keep": "1" })), ("other", json!({}))] {
         t.create(&path, &map(name, data)).await?.code(201)?;
@@ -357,7 +357,7 @@ async fn deletions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn subresources(t: &Trial) -> Result<()> {
+async fn subresources(t: &CaseRun) -> Result<()> {
     t.create(
         &t.widgets(),
         &json!({ "apiVersion": "conformance.example.com/v1", "kind": "Widget",
@@ -395,7 +395,7 @@ async fn subresources(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn warns(t: &Trial) -> Result<()> {
+async fn warns(t: &CaseRun) -> Result<()> {
     let validations = json!([
         { "expression": "object.data.a == '1'", "message": "a must be 1" },
         { "expression": "object.data.a == '1'", "message": "b" },

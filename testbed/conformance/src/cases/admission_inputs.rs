@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::admission::{bind, config_maps, noticed, rule, until_refused};
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map as map, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -42,7 +42,7 @@ fn secret(name: &str, keys: &[&str]) -> Value {
     json!({ "metadata": { "name": name }, "data": data })
 }
 
-async fn params_by_name(t: &Trial) -> Result<()> {
+async fn params_by_name(t: &CaseRun) -> Result<()> {
     let reference = json!({ "paramRef": { "name": "limit", "parameterNotFoundAction": "Deny" } });
     bind(t, &limited(), &reference).await?;
     let path = t.core("secrets");
@@ -74,7 +74,7 @@ async fn params_by_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn params_by_label(t: &Trial) -> Result<()> {
+async fn params_by_label(t: &CaseRun) -> Result<()> {
     for (name, most) in [("first", "2"), ("second", "1")] {
         let mut params = map(name, json!({ "most": most }));
         params["metadata"]["labels"] = json!({ "limits": "secrets" });
@@ -100,7 +100,7 @@ async fn params_by_label(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn authorizer(t: &Trial) -> Result<()> {
+async fn authorizer(t: &CaseRun) -> Result<()> {
     let asked = [
         "authorizer.group('').resource('configmaps').namespace(request.namespace).check('create').allowed()",
         "authorizer.group('').resource('secrets').namespace(request.namespace).name('x').check('get').allowed()",
@@ -151,7 +151,7 @@ async fn authorizer(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn selectors(t: &Trial) -> Result<()> {
+async fn selectors(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(
         &["CREATE"],
         json!([{ "expression": "false", "message": "matched" }]),
@@ -186,7 +186,7 @@ async fn selectors(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_params(t: &Trial) -> Result<()> {
+async fn unknown_params(t: &CaseRun) -> Result<()> {
     let mut spec = config_maps(&["CREATE"], json!([{ "expression": "params == null" }]));
     spec["paramKind"] = json!({ "apiVersion": "none.example.com/v1", "kind": "Nothing" });
     let labels = json!({ "odd": "yes" });

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::admission::{GROUP, noticed};
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -29,13 +29,13 @@ fn policy(spec: &Value) -> Value {
     with(&base, json!({ "spec": spec }))
 }
 
-async fn refuse(t: &Trial, spec: Value) -> Result<()> {
+async fn refuse(t: &CaseRun, spec: Value) -> Result<()> {
     let path = format!("{GROUP}/validatingadmissionpolicies?dryRun=All");
     t.create(&path, &policy(&spec)).await?;
     Ok(())
 }
 
-async fn expressions(t: &Trial) -> Result<()> {
+async fn expressions(t: &CaseRun) -> Result<()> {
     for expression in [
         "object.spec.replicas",
         "1 + 2",
@@ -64,7 +64,7 @@ async fn expressions(t: &Trial) -> Result<()> {
     variables(t).await
 }
 
-async fn messages(t: &Trial) -> Result<()> {
+async fn messages(t: &CaseRun) -> Result<()> {
     for message in [
         "1",
         "object.a",
@@ -96,7 +96,7 @@ async fn messages(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn variables(t: &Trial) -> Result<()> {
+async fn variables(t: &CaseRun) -> Result<()> {
     let variables = |list: Value| json!({ "variables": list, "validations": [{ "expression": "variables.b" }] });
     for list in [
         json!([{ "name": "b", "expression": "1" }]),
@@ -112,7 +112,7 @@ async fn variables(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn policies(t: &Trial) -> Result<()> {
+async fn policies(t: &CaseRun) -> Result<()> {
     let constraints = |change: Value| {
         json!({ "matchConstraints": { "resourceRules": [with(
         &json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"] }), change)] } })
@@ -143,7 +143,7 @@ async fn policies(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bindings(t: &Trial) -> Result<()> {
+async fn bindings(t: &CaseRun) -> Result<()> {
     let base = json!({ "metadata": { "name": "refused.example.com" },
         "spec": { "policyName": "none.example.com", "validationActions": ["Deny"] } });
     let path = format!("{GROUP}/validatingadmissionpolicybindings?dryRun=All");
@@ -186,7 +186,7 @@ const GATEWAY_KINDS: [&str; 5] = [
     "referencegrants",
 ];
 
-async fn gateway_api(t: &Trial) -> Result<()> {
+async fn gateway_api(t: &CaseRun) -> Result<()> {
     let guard = documents("gateway.networking.k8s.io_vap_safeupgrades.yaml")?;
     ensure!(
         guard.len() == 2,
@@ -228,7 +228,7 @@ fn annotated(object: &Value, channel: &str, version: &str) -> Value {
     )
 }
 
-async fn installs(t: &Trial) -> Result<()> {
+async fn installs(t: &CaseRun) -> Result<()> {
     let classes = documents("gateway.networking.k8s.io_gatewayclasses.yaml")?.remove(0);
     let old = annotated(&classes, "standard", "v1.4.0");
     noticed(t, "POST", CRDS, "application/json", &old).await?;
@@ -244,7 +244,7 @@ async fn installs(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn upgrades(t: &Trial) -> Result<()> {
+async fn upgrades(t: &CaseRun) -> Result<()> {
     let path = format!("{CRDS}/gatewayclasses.gateway.networking.k8s.io");
     let change = |channel: &str, version: &str| annotated(&json!({}), channel, version);
     for (channel, version) in [
@@ -256,7 +256,7 @@ async fn upgrades(t: &Trial) -> Result<()> {
             .await?
             .refused(422, "Invalid")?;
     }
-    let merge = [("content-type", crate::trial::MERGE)];
+    let merge = [("content-type", crate::case_run::MERGE)];
     for (channel, version) in [("standard", "v1.7.0"), ("standard", "v1.5.0-rc.1")] {
         let body = change(channel, version).to_string();
         t.quiet("PATCH", &path, &merge, body).await?.code(200)?;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -38,7 +38,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn creates(t: &Trial) -> Result<()> {
+async fn creates(t: &CaseRun) -> Result<()> {
     let config = widget("a", json!({ "color": "red" }));
     let made = t.apply(&t.widget("a"), "one", &config).await?.code(201)?;
     ensure!(made.managers() == ["one/Apply/"], "{:?}", made.managers());
@@ -46,7 +46,7 @@ async fn creates(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn status_of_missing(t: &Trial) -> Result<()> {
+async fn status_of_missing(t: &CaseRun) -> Result<()> {
     let config = with(
         &widget("a", json!({})),
         json!({ "status": { "phase": "Up" } }),
@@ -58,7 +58,7 @@ async fn status_of_missing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn shared(t: &Trial) -> Result<()> {
+async fn shared(t: &CaseRun) -> Result<()> {
     let red = widget("a", json!({ "color": "red" }));
     t.apply(&t.widget("a"), "one", &red).await?.code(201)?;
     let both = t.apply(&t.widget("a"), "two", &red).await?.code(200)?;
@@ -74,7 +74,7 @@ async fn shared(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn last_owner(t: &Trial) -> Result<()> {
+async fn last_owner(t: &CaseRun) -> Result<()> {
     let red = widget("a", json!({ "color": "red", "min": 1 }));
     t.apply(&t.widget("a"), "one", &red).await?.code(201)?;
     t.apply(&t.widget("a"), "two", &red).await?.code(200)?;
@@ -88,7 +88,7 @@ async fn last_owner(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn defaulted_again(t: &Trial) -> Result<()> {
+async fn defaulted_again(t: &CaseRun) -> Result<()> {
     let config = widget("a", json!({ "replicas": 7, "color": "red" }));
     t.apply(&t.widget("a"), "one", &config)
         .await?
@@ -102,7 +102,7 @@ async fn defaulted_again(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn conflict(t: &Trial) -> Result<()> {
+async fn conflict(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -126,7 +126,7 @@ async fn conflict(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn several(t: &Trial) -> Result<()> {
+async fn several(t: &CaseRun) -> Result<()> {
     let one = widget("a", json!({ "replicas": 1, "color": "red" }));
     t.apply(&t.widget("a"), "one", &one).await?.code(201)?;
     let two = widget("a", json!({ "mode": "fast", "min": 1 }));
@@ -143,7 +143,7 @@ async fn several(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn updater(t: &Trial) -> Result<()> {
+async fn updater(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let refused = t
         .apply(
@@ -157,7 +157,7 @@ async fn updater(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn force(t: &Trial) -> Result<()> {
+async fn force(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -177,7 +177,7 @@ async fn force(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn force_part(t: &Trial) -> Result<()> {
+async fn force_part(t: &CaseRun) -> Result<()> {
     let one = widget("a", json!({ "color": "red", "min": 1 }));
     t.apply(&t.widget("a"), "one", &one).await?.code(201)?;
     let two = widget("a", json!({ "color": "blue" }));
@@ -194,7 +194,7 @@ async fn force_part(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn update_takes(t: &Trial) -> Result<()> {
+async fn update_takes(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -221,7 +221,7 @@ async fn update_takes(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn update_leaves(t: &Trial) -> Result<()> {
+async fn update_leaves(t: &CaseRun) -> Result<()> {
     let made = t
         .apply(
             &t.widget("a"),

@@ -4,7 +4,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, MERGE};
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -40,13 +40,13 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn raw(t: &Trial, query: &str, body: &Value) -> Result<crate::answer::Answer> {
+async fn raw(t: &CaseRun, query: &str, body: &Value) -> Result<crate::answer::Answer> {
     let path = format!("{}?{query}", t.widget("a"));
     t.send("PATCH", &path, &[("content-type", APPLY)], body.to_string())
         .await
 }
 
-async fn managed_fields(t: &Trial) -> Result<()> {
+async fn managed_fields(t: &CaseRun) -> Result<()> {
     for fields in [json!([]), json!([{ "manager": "x", "operation": "Apply" }])] {
         let body = with(
             &widget("a", json!({})),
@@ -67,7 +67,7 @@ async fn managed_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_manager(t: &Trial) -> Result<()> {
+async fn no_manager(t: &CaseRun) -> Result<()> {
     let refused = raw(t, "", &widget("a", json!({})))
         .await?
         .refused(422, "Invalid")?;
@@ -75,7 +75,7 @@ async fn no_manager(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_manager(t: &Trial) -> Result<()> {
+async fn bad_manager(t: &CaseRun) -> Result<()> {
     let long = format!("fieldManager={}", "x".repeat(129));
     raw(t, &long, &widget("a", json!({})))
         .await?
@@ -86,7 +86,7 @@ async fn bad_manager(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_type(t: &Trial) -> Result<()> {
+async fn no_type(t: &CaseRun) -> Result<()> {
     for key in ["apiVersion", "kind"] {
         let mut body = widget("a", json!({}));
         body.as_object_mut().map(|object| object.remove(key));
@@ -97,7 +97,7 @@ async fn no_type(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_version(t: &Trial) -> Result<()> {
+async fn other_version(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "apiVersion": "conformance.example.com/v9" }),
@@ -110,7 +110,7 @@ async fn other_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_name(t: &Trial) -> Result<()> {
+async fn other_name(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "name": "b" } }),
@@ -132,7 +132,7 @@ async fn other_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn force(t: &Trial) -> Result<()> {
+async fn force(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?force=true", t.widget("a"));
     let body = json!({ "spec": { "color": "red" } }).to_string();
@@ -145,7 +145,7 @@ async fn force(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_type(t: &Trial) -> Result<()> {
+async fn wrong_type(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "replicas": "many" }));
     raw(t, "fieldManager=one", &body).await?;
     let body = widget("a", json!({ "ports": { "port": 80 } }));
@@ -155,7 +155,7 @@ async fn wrong_type(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_field(t: &Trial) -> Result<()> {
+async fn unknown_field(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "unheard": 1 }));
     raw(t, "fieldManager=one", &body).await?;
     raw(t, "fieldManager=one&fieldValidation=Strict", &body).await?;
@@ -163,7 +163,7 @@ async fn unknown_field(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_yaml(t: &Trial) -> Result<()> {
+async fn bad_yaml(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldManager=one", t.widget("a"));
     for body in ["{", "- a\n- b\n", "a: [b\n", "text", ""] {
         let answer = t
@@ -178,7 +178,7 @@ async fn bad_yaml(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn yaml(t: &Trial) -> Result<()> {
+async fn yaml(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldManager=one", t.widget("a"));
     let nameless = "apiVersion: conformance.example.com/v1\nkind: Widget\nspec: {}\n";
     let refused = t
@@ -197,7 +197,7 @@ async fn yaml(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicates(t: &Trial) -> Result<()> {
+async fn duplicates(t: &CaseRun) -> Result<()> {
     let yaml = "\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  x: one\n  w: two\n  x: three\n";
     let json = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"x":"one","x":"three"}}"#;
     let lines = json.replace(",", ",\n");

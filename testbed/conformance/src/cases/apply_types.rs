@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -57,7 +57,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn list_map(t: &Trial) -> Result<()> {
+async fn list_map(t: &CaseRun) -> Result<()> {
     let one = widget(
         "a",
         json!({ "ports": [{ "port": 80, "proto": "TCP", "name": "http" }] }),
@@ -78,7 +78,7 @@ async fn list_map(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn defaulted_key(t: &Trial) -> Result<()> {
+async fn defaulted_key(t: &CaseRun) -> Result<()> {
     let one = widget("a", json!({ "ports": [{ "port": 80 }] }));
     let made = t.apply(&t.widget("a"), "one", &one).await?.code(201)?;
     let ports = &made.owned_by("one/Apply/")["f:spec"]["f:ports"];
@@ -96,7 +96,7 @@ async fn defaulted_key(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn remove_item(t: &Trial) -> Result<()> {
+async fn remove_item(t: &CaseRun) -> Result<()> {
     let ports = json!({ "ports": [{ "port": 80, "name": "a" }, { "port": 81, "name": "b" }] });
     t.apply(&t.widget("a"), "one", &widget("a", ports))
         .await?
@@ -112,7 +112,7 @@ async fn remove_item(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn item_field(t: &Trial) -> Result<()> {
+async fn item_field(t: &CaseRun) -> Result<()> {
     let one = widget("a", json!({ "ports": [{ "port": 80, "name": "http" }] }));
     t.apply(&t.widget("a"), "one", &one).await?.code(201)?;
     let two = widget("a", json!({ "ports": [{ "port": 80, "name": "web" }] }));
@@ -125,7 +125,7 @@ async fn item_field(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicates(t: &Trial) -> Result<()> {
+async fn duplicates(t: &CaseRun) -> Result<()> {
     let ports = widget("a", json!({ "ports": [{ "port": 80 }, { "port": 80 }] }));
     t.apply(&t.widget("a"), "one", &ports).await?.code(500)?;
     let tags = widget("a", json!({ "tags": ["x", "x"] }));
@@ -133,7 +133,7 @@ async fn duplicates(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn set(t: &Trial) -> Result<()> {
+async fn set(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -159,7 +159,7 @@ async fn set(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn atomic_list(t: &Trial) -> Result<()> {
+async fn atomic_list(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -184,7 +184,7 @@ async fn atomic_list(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn atomic_map(t: &Trial) -> Result<()> {
+async fn atomic_map(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -210,7 +210,7 @@ async fn atomic_map(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn granular(t: &Trial) -> Result<()> {
+async fn granular(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -229,7 +229,7 @@ async fn granular(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn preserved(t: &Trial) -> Result<()> {
+async fn preserved(t: &CaseRun) -> Result<()> {
     let one = widget("a", json!({ "free": { "x": { "deep": [1, 2] } } }));
     t.apply(&t.widget("a"), "one", &one).await?.code(201)?;
     let two = widget("a", json!({ "free": { "x": { "other": true } } }));
@@ -238,7 +238,7 @@ async fn preserved(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn finalizers(t: &Trial) -> Result<()> {
+async fn finalizers(t: &CaseRun) -> Result<()> {
     let holding = |name: &str| {
         let metadata = json!({ "finalizers": [format!("example.com/{name}")] });
         with(&widget("a", json!({})), json!({ "metadata": metadata }))
@@ -263,7 +263,7 @@ async fn finalizers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn owners(t: &Trial) -> Result<()> {
+async fn owners(t: &CaseRun) -> Result<()> {
     let owner = |digit: &str| -> Value {
         let uid = format!("{}-2222-4333-8444-555555555555", digit.repeat(8));
         let reference = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": uid });
@@ -294,7 +294,7 @@ async fn owners(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn labels(t: &Trial) -> Result<()> {
+async fn labels(t: &CaseRun) -> Result<()> {
     let labelled = |key: &str, value: &str| {
         with(
             &widget("a", json!({})),
@@ -317,7 +317,7 @@ async fn labels(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn order(t: &Trial) -> Result<()> {
+async fn order(t: &CaseRun) -> Result<()> {
     let ports = |numbers: &[u16]| {
         let ports: Vec<_> = numbers.iter().map(|port| json!({ "port": port })).collect();
         widget("a", json!({ "ports": ports }))
@@ -334,7 +334,7 @@ async fn order(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     let service = |name: &str, port: u16| {
         json!({
             "apiVersion": "v1", "kind": "Service", "metadata": { "name": "a" },
@@ -361,7 +361,7 @@ async fn built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn null_metadata(t: &Trial) -> Result<()> {
+async fn null_metadata(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let mut config = widget("a", json!({}));
     config["metadata"]["deletionTimestamp"] = Value::Null;
@@ -384,7 +384,7 @@ async fn null_metadata(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn null(t: &Trial) -> Result<()> {
+async fn null(t: &CaseRun) -> Result<()> {
     let config = widget("a", json!({ "nothing": null, "color": null }));
     t.apply(&t.widget("a"), "one", &config).await?;
     t.apply(

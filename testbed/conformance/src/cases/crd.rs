@@ -4,8 +4,8 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
+use crate::case_run::CaseRun;
 use crate::server::wait_until_served;
-use crate::trial::Trial;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -47,7 +47,7 @@ const GADGETS: &str = "/apis/conformance.example.com/v1/gadgets";
 
 /// A definition of a group of its own; `properties` are those of `spec`.
 #[allow(clippy::needless_pass_by_value, reason = "cases write them in place")]
-pub(super) fn definition(t: &Trial, kind: &str, properties: Value) -> Value {
+pub(super) fn definition(t: &CaseRun, kind: &str, properties: Value) -> Value {
     let group = format!("{}.example.com", t.namespace);
     let plural = format!("{kind}s");
     let mut camel = kind.to_owned();
@@ -80,7 +80,7 @@ pub(super) fn path(crd: &Value) -> String {
 }
 
 /// Creates a definition, waits until it is served and returns the path of its objects.
-pub(super) async fn install(t: &Trial, crd: &Value) -> Result<String> {
+pub(super) async fn install(t: &CaseRun, crd: &Value) -> Result<String> {
     t.quiet("POST", CRDS, &[], crd.to_string())
         .await?
         .code(201)?;
@@ -91,7 +91,7 @@ pub(super) async fn install(t: &Trial, crd: &Value) -> Result<String> {
     Ok(path)
 }
 
-async fn established(t: &Trial) -> Result<()> {
+async fn established(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     let group = crd["spec"]["group"].as_str().unwrap_or_default().to_owned();
     t.get(&format!("/apis/{group}/v1/things"))
@@ -112,7 +112,7 @@ async fn established(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn defaulted(t: &Trial) -> Result<()> {
+async fn defaulted(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     let made = t.create(CRDS, &crd).await?.code(201)?;
     let made = made
@@ -122,14 +122,14 @@ async fn defaulted(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_name(t: &Trial) -> Result<()> {
+async fn bad_name(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     let body = with(&crd, json!({ "metadata": { "name": "things" } }));
     t.create(CRDS, &body).await?.refused(422, "Invalid")?;
     Ok(())
 }
 
-async fn no_schema(t: &Trial) -> Result<()> {
+async fn no_schema(t: &CaseRun) -> Result<()> {
     let mut crd = definition(t, "thing", json!({}));
     crd["spec"]["versions"][0]["schema"] = Value::Null;
     t.create(CRDS, &crd)
@@ -139,7 +139,7 @@ async fn no_schema(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn not_structural(t: &Trial) -> Result<()> {
+async fn not_structural(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!({ "a": {} }),
         json!({ "a": { "type": "string", "nullable": true, "default": 5 } }),
@@ -156,7 +156,7 @@ async fn not_structural(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_rule(t: &Trial) -> Result<()> {
+async fn bad_rule(t: &CaseRun) -> Result<()> {
     let field = |rule: &str| json!({ "a": { "type": "string", "x-kubernetes-validations": [{ "rule": rule }] } });
     for rule in ["self ==", "self.b == 1", "1 + 1"] {
         let crd = definition(t, "thing", field(rule));
@@ -167,7 +167,7 @@ async fn bad_rule(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn storage_versions(t: &Trial) -> Result<()> {
+async fn storage_versions(t: &CaseRun) -> Result<()> {
     let mut crd = definition(t, "thing", json!({}));
     let mut second = crd["spec"]["versions"][0].clone();
     second["name"] = json!("v2");
@@ -179,7 +179,7 @@ async fn storage_versions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn immutable(t: &Trial) -> Result<()> {
+async fn immutable(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     install(t, &crd).await?;
     t.merge(
@@ -194,7 +194,7 @@ async fn immutable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn taken(t: &Trial) -> Result<()> {
+async fn taken(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     install(t, &crd).await?;
     let mut other = definition(t, "other", json!({}));
@@ -218,7 +218,7 @@ async fn taken(t: &Trial) -> Result<()> {
     anyhow::bail!("a taken kind was accepted")
 }
 
-async fn two_versions(t: &Trial) -> Result<()> {
+async fn two_versions(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let gadget = json!({
         "apiVersion": "conformance.example.com/v1", "kind": "Gadget",
@@ -250,14 +250,14 @@ async fn two_versions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deprecated(t: &Trial) -> Result<()> {
+async fn deprecated(t: &CaseRun) -> Result<()> {
     let path = "/apis/conformance.example.com/v1beta1/gadgets/none";
     let answer = t.get(path).await?.refused(404, "NotFound")?;
     answer.warns("conformance.example.com/v1beta1 Gadget is deprecated")?;
     Ok(())
 }
 
-async fn new_field(t: &Trial) -> Result<()> {
+async fn new_field(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     let things = install(t, &crd).await?;
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
@@ -277,7 +277,7 @@ async fn new_field(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &path(&crd),
-        &[("content-type", crate::trial::JSON_PATCH)],
+        &[("content-type", crate::case_run::JSON_PATCH)],
         patch.to_string(),
     )
     .await?
@@ -294,7 +294,7 @@ async fn new_field(t: &Trial) -> Result<()> {
     anyhow::bail!("the new schema is not in force")
 }
 
-async fn deleted(t: &Trial) -> Result<()> {
+async fn deleted(t: &CaseRun) -> Result<()> {
     let crd = definition(t, "thing", json!({}));
     let things = install(t, &crd).await?;
     let group = crd["spec"]["group"].as_str().unwrap_or_default();
@@ -316,7 +316,7 @@ async fn deleted(t: &Trial) -> Result<()> {
     anyhow::bail!("still served")
 }
 
-async fn cluster_scoped(t: &Trial) -> Result<()> {
+async fn cluster_scoped(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let gadget = json!({
         "apiVersion": "conformance.example.com/v1", "kind": "Gadget", "metadata": { "name": name },
@@ -334,7 +334,7 @@ async fn cluster_scoped(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_scope(t: &Trial) -> Result<()> {
+async fn wrong_scope(t: &CaseRun) -> Result<()> {
     t.get("/apis/conformance.example.com/v1/namespaces/default/gadgets")
         .await?
         .code(404)?;

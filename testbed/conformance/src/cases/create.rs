@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -56,7 +56,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("create/on-a-named-path", |t| Box::pin(named_path(t))),
 ];
 
-async fn exists(t: &Trial) -> Result<()> {
+async fn exists(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let again = t.create(&t.widgets(), &widget("a", json!({}))).await?;
     again
@@ -72,7 +72,7 @@ async fn exists(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn terminating(t: &Trial) -> Result<()> {
+async fn terminating(t: &CaseRun) -> Result<()> {
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     t.create(&t.widgets(), &with(&widget("a", json!({})), held))
         .await?
@@ -85,7 +85,7 @@ async fn terminating(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn version_set(t: &Trial) -> Result<()> {
+async fn version_set(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "resourceVersion": "1" } }),
@@ -102,7 +102,7 @@ async fn version_set(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_namespace(t: &Trial) -> Result<()> {
+async fn other_namespace(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "namespace": "elsewhere" } }),
@@ -115,7 +115,7 @@ async fn other_namespace(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn missing_namespace(t: &Trial) -> Result<()> {
+async fn missing_namespace(t: &CaseRun) -> Result<()> {
     let path = "/apis/conformance.example.com/v1/namespaces/nowhere/widgets";
     let refused = t
         .create(path, &widget("a", json!({})))
@@ -131,7 +131,7 @@ async fn missing_namespace(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_name(t: &Trial) -> Result<()> {
+async fn no_name(t: &CaseRun) -> Result<()> {
     let mut body = widget("a", json!({}));
     body["metadata"] = json!({});
     let refused = t
@@ -145,7 +145,7 @@ async fn no_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_name(t: &Trial) -> Result<()> {
+async fn bad_name(t: &CaseRun) -> Result<()> {
     for name in ["Upper", "under_score", "-dash", "a/b", ".."] {
         t.create(&t.widgets(), &widget(name, json!({})))
             .await?
@@ -161,7 +161,7 @@ async fn bad_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn generate_name(t: &Trial) -> Result<()> {
+async fn generate_name(t: &CaseRun) -> Result<()> {
     let mut body = widget("", json!({}));
     body["metadata"] = json!({ "generateName": "made-" });
     for round in 0..2 {
@@ -180,7 +180,7 @@ async fn generate_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn server_fields(t: &Trial) -> Result<()> {
+async fn server_fields(t: &CaseRun) -> Result<()> {
     let theirs = json!({ "metadata": {
         "uid": "11111111-2222-4333-8444-555555555555",
         "generation": 7,
@@ -202,7 +202,7 @@ async fn server_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn dry_run(t: &Trial) -> Result<()> {
+async fn dry_run(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=All", t.widgets());
     let made = t.create(&path, &widget("a", json!({}))).await?.code(201)?;
     ensure!(!made.uid().is_empty(), "a dry run shows a uid");
@@ -235,7 +235,7 @@ async fn dry_run(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn dry_run_validates(t: &Trial) -> Result<()> {
+async fn dry_run_validates(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=All", t.widgets());
     t.create(&path, &widget("a", json!({ "replicas": 101 })))
         .await?
@@ -247,7 +247,7 @@ async fn dry_run_validates(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_dry_run(t: &Trial) -> Result<()> {
+async fn bad_dry_run(t: &CaseRun) -> Result<()> {
     let path = format!("{}?dryRun=Some", t.widgets());
     t.create(&path, &widget("a", json!({})))
         .await?
@@ -255,21 +255,21 @@ async fn bad_dry_run(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn too_large(t: &Trial) -> Result<()> {
+async fn too_large(t: &CaseRun) -> Result<()> {
     let body = config_map("a", json!({ "k": "x".repeat(4 << 20) }));
     let refused = t.create(&t.core("configmaps"), &body).await?;
     refused.refused(413, "RequestEntityTooLarge")?;
     Ok(())
 }
 
-async fn too_large_to_store(t: &Trial) -> Result<()> {
+async fn too_large_to_store(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({ "settings": { "k": "x".repeat(1_700_000) } }));
     let refused = t.create(&t.widgets(), &body).await?.refused(500, "")?;
     refused.says("etcdserver: request is too large")?;
     Ok(())
 }
 
-async fn large_secret(t: &Trial) -> Result<()> {
+async fn large_secret(t: &CaseRun) -> Result<()> {
     let body = json!({ "metadata": { "name": "a" }, "stringData": { "k": "x".repeat(1_100_000) } });
     let refused = t
         .create(&t.core("secrets"), &body)
@@ -279,7 +279,7 @@ async fn large_secret(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_metadata(t: &Trial) -> Result<()> {
+async fn bad_metadata(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!({ "labels": { "a b": "c" } }),
         json!({ "labels": { "a": "b c" } }),
@@ -296,7 +296,7 @@ async fn bad_metadata(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_kind(t: &Trial) -> Result<()> {
+async fn other_kind(t: &CaseRun) -> Result<()> {
     let body = with(&widget("a", json!({})), json!({ "kind": "Gadget" }));
     t.create(&t.widgets(), &body)
         .await?
@@ -323,7 +323,7 @@ async fn other_kind(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn named_path(t: &Trial) -> Result<()> {
+async fn named_path(t: &CaseRun) -> Result<()> {
     // Custom resources allow it, built-in kinds do not.
     t.create(&t.widget("a"), &widget("a", json!({})))
         .await?

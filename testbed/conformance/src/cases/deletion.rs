@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -87,7 +87,7 @@ pub(super) const CASES: &[Case] = &[
 
 const HOLD: &str = "example.com/hold";
 
-async fn held(t: &Trial, finalizers: &[&str]) -> Result<Answer> {
+async fn held(t: &CaseRun, finalizers: &[&str]) -> Result<Answer> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "finalizers": finalizers } }),
@@ -95,7 +95,7 @@ async fn held(t: &Trial, finalizers: &[&str]) -> Result<Answer> {
     t.create(&t.widgets(), &body).await?.code(201)
 }
 
-async fn at_once(t: &Trial) -> Result<()> {
+async fn at_once(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let gone = t.delete(&t.widget("a")).await?.code(200)?;
     gone.has("/kind", "Status")?
@@ -106,7 +106,7 @@ async fn at_once(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
         .code(201)?;
@@ -124,7 +124,7 @@ async fn built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn marks(t: &Trial) -> Result<()> {
+async fn marks(t: &CaseRun) -> Result<()> {
     let made = held(t, &[HOLD]).await?;
     let marked = t
         .delete(&t.widget("a"))
@@ -141,7 +141,7 @@ async fn marks(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn second(t: &Trial) -> Result<()> {
+async fn second(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     let first = t.delete(&t.widget("a")).await?.code(200)?;
     let second = t.delete(&t.widget("a")).await?.code(200)?;
@@ -152,7 +152,7 @@ async fn second(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn still_editable(t: &Trial) -> Result<()> {
+async fn still_editable(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let edited = t
@@ -167,7 +167,7 @@ async fn still_editable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn irrevocable(t: &Trial) -> Result<()> {
+async fn irrevocable(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     let marked = t.delete(&t.widget("a")).await?.code(200)?;
     let clear = json!({ "metadata": { "deletionTimestamp": null, "labels": { "a": "b" } } });
@@ -186,7 +186,7 @@ async fn irrevocable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_new(t: &Trial) -> Result<()> {
+async fn no_new(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let more = json!({ "metadata": { "finalizers": [HOLD, "example.com/more"] } });
@@ -198,7 +198,7 @@ async fn no_new(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_new_by_apply(t: &Trial) -> Result<()> {
+async fn no_new_by_apply(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let more = json!({ "metadata": { "finalizers": ["example.com/more"] } });
@@ -209,7 +209,7 @@ async fn no_new_by_apply(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn one_of_two(t: &Trial) -> Result<()> {
+async fn one_of_two(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD, "example.com/more"]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let mut watch = t.watch(&t.widgets()).await?;
@@ -222,7 +222,7 @@ async fn one_of_two(t: &Trial) -> Result<()> {
 }
 
 /// One DELETED at the deletion's own version, its body the last stored state; nothing in between.
-async fn ends(t: &Trial, removal: &str) -> Result<()> {
+async fn ends(t: &CaseRun, removal: &str) -> Result<()> {
     let marked = t.delete(&t.widget("a")).await?.code(200)?;
     let version = marked.version()?;
     let mut watch = t
@@ -260,17 +260,17 @@ async fn ends(t: &Trial, removal: &str) -> Result<()> {
     watch.silent().await
 }
 
-async fn last_by_patch(t: &Trial) -> Result<()> {
+async fn last_by_patch(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     ends(t, "patch").await
 }
 
-async fn last_by_put(t: &Trial) -> Result<()> {
+async fn last_by_put(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     ends(t, "put").await
 }
 
-async fn last_by_apply(t: &Trial) -> Result<()> {
+async fn last_by_apply(t: &CaseRun) -> Result<()> {
     let config = with(
         &widget("a", json!({})),
         json!({ "metadata": { "finalizers": [HOLD] } }),
@@ -279,7 +279,7 @@ async fn last_by_apply(t: &Trial) -> Result<()> {
     ends(t, "apply").await
 }
 
-async fn last_numbers(t: &Trial) -> Result<()> {
+async fn last_numbers(t: &CaseRun) -> Result<()> {
     held(t, &[HOLD]).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     for dry_run in ["?dryRun=All", ""] {
@@ -293,7 +293,7 @@ async fn last_numbers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn uid_precondition(t: &Trial) -> Result<()> {
+async fn uid_precondition(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let wrong = json!({ "preconditions": { "uid": "11111111-2222-4333-8444-555555555555" } });
     t.delete_with(&t.widget("a"), &wrong)
@@ -304,7 +304,7 @@ async fn uid_precondition(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn version_precondition(t: &Trial) -> Result<()> {
+async fn version_precondition(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let now = t
         .merge(&t.widget("a"), &json!({ "spec": { "min": 1 } }))
@@ -318,7 +318,7 @@ async fn version_precondition(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn foreground(t: &Trial) -> Result<()> {
+async fn foreground(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let options = json!({ "propagationPolicy": "Foreground" });
     let marked = t.delete_with(&t.widget("a"), &options).await?.code(200)?;
@@ -327,7 +327,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn orphan(t: &Trial) -> Result<()> {
+async fn orphan(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let options = json!({ "propagationPolicy": "Orphan" });
     let marked = t.delete_with(&t.widget("a"), &options).await?.code(200)?;
@@ -339,7 +339,7 @@ async fn orphan(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_options(t: &Trial) -> Result<()> {
+async fn bad_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let wrong: [Value; 4] = [
         json!({ "propagationPolicy": "Sideways" }),
@@ -359,7 +359,7 @@ async fn bad_options(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn query_options(t: &Trial) -> Result<()> {
+async fn query_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?propagationPolicy=Foreground", t.widget("a"));
     t.delete(&path)
@@ -377,7 +377,7 @@ fn owner(digit: &str, controller: bool) -> Value {
     })
 }
 
-async fn owned(t: &Trial, owners: Value) -> Result<Answer> {
+async fn owned(t: &CaseRun, owners: Value) -> Result<Answer> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "ownerReferences": owners } }),
@@ -385,7 +385,7 @@ async fn owned(t: &Trial, owners: Value) -> Result<Answer> {
     t.create(&t.widgets(), &body).await
 }
 
-async fn two_controllers(t: &Trial) -> Result<()> {
+async fn two_controllers(t: &CaseRun) -> Result<()> {
     let owners = json!([owner("1", true), owner("2", true)]);
     owned(t, owners)
         .await?
@@ -397,7 +397,7 @@ async fn two_controllers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicate_owners(t: &Trial) -> Result<()> {
+async fn duplicate_owners(t: &CaseRun) -> Result<()> {
     let made = owned(t, json!([owner("1", false), owner("1", false)]))
         .await?
         .code(201)?;
@@ -412,7 +412,7 @@ async fn duplicate_owners(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn incomplete_owner(t: &Trial) -> Result<()> {
+async fn incomplete_owner(t: &CaseRun) -> Result<()> {
     for key in ["apiVersion", "kind", "name", "uid"] {
         let mut reference = owner("1", false);
         reference[key] = json!("");
@@ -423,14 +423,14 @@ async fn incomplete_owner(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unqualified(t: &Trial) -> Result<()> {
+async fn unqualified(t: &CaseRun) -> Result<()> {
     held(t, &["hold"])
         .await?
         .warns("prefer a domain-qualified finalizer name")?;
     Ok(())
 }
 
-async fn bad_finalizer(t: &Trial) -> Result<()> {
+async fn bad_finalizer(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "metadata": { "finalizers": ["a b"] } }),
@@ -441,7 +441,7 @@ async fn bad_finalizer(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn collection(t: &Trial) -> Result<()> {
+async fn collection(t: &CaseRun) -> Result<()> {
     for name in ["a", "b", "c"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -451,7 +451,7 @@ async fn collection(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn selected_collection(t: &Trial) -> Result<()> {
+async fn selected_collection(t: &CaseRun) -> Result<()> {
     for (name, keep) in [("a", "yes"), ("b", "no")] {
         let body = with(
             &widget(name, json!({})),

@@ -6,7 +6,7 @@ use kube::discovery::{Discovery, Scope, verbs};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::config_map;
 
 pub(super) const CASES: &[Case] = &[
@@ -48,7 +48,7 @@ pub(super) const CASES: &[Case] = &[
 
 const GROUP: &str = "/apis/conformance.example.com";
 
-async fn core(t: &Trial) -> Result<()> {
+async fn core(t: &CaseRun) -> Result<()> {
     let answer = t.quiet("GET", "/api", &[], "").await?.code(200)?;
     answer
         .has("/kind", "APIVersions")?
@@ -56,7 +56,7 @@ async fn core(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn group(t: &Trial) -> Result<()> {
+async fn group(t: &CaseRun) -> Result<()> {
     t.get(GROUP).await?.code(200)?.has("/kind", "APIGroup")?;
     let all = t
         .quiet("GET", "/apis", &[], "")
@@ -72,7 +72,7 @@ async fn group(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn resources(t: &Trial) -> Result<()> {
+async fn resources(t: &CaseRun) -> Result<()> {
     for version in ["v1", "v1beta1"] {
         let path = format!("{GROUP}/{version}");
         let list = t.quiet("GET", &path, &[], "").await?.code(200)?;
@@ -129,7 +129,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ),
 ];
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     for (path, names) in BUILT_IN {
         let list = t.quiet("GET", path, &[], "").await?.code(200)?;
         let all = list.at("/resources");
@@ -158,7 +158,7 @@ async fn built_in(t: &Trial) -> Result<()> {
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
-async fn aggregated(t: &Trial) -> Result<()> {
+async fn aggregated(t: &CaseRun) -> Result<()> {
     for path in ["/api", "/apis"] {
         let list = t
             .quiet("GET", path, &[("accept", AGGREGATED)], "")
@@ -176,7 +176,7 @@ async fn aggregated(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn etag(t: &Trial) -> Result<()> {
+async fn etag(t: &CaseRun) -> Result<()> {
     let request = http::Request::get("/apis").header("accept", AGGREGATED);
     let response = t
         .client
@@ -195,7 +195,7 @@ async fn etag(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn found(t: &Trial, discovery: &Discovery) -> Result<()> {
+async fn found(t: &CaseRun, discovery: &Discovery) -> Result<()> {
     let kind = kube::api::GroupVersionKind::gvk("conformance.example.com", "v1", "Widget");
     let (resource, capabilities) = discovery
         .resolve_gvk(&kind)
@@ -212,7 +212,7 @@ async fn found(t: &Trial, discovery: &Discovery) -> Result<()> {
     Ok(())
 }
 
-async fn by_kube(t: &Trial) -> Result<()> {
+async fn by_kube(t: &CaseRun) -> Result<()> {
     let filter = ["conformance.example.com"];
     found(
         t,
@@ -224,7 +224,7 @@ async fn by_kube(t: &Trial) -> Result<()> {
     .await
 }
 
-async fn by_kube_aggregated(t: &Trial) -> Result<()> {
+async fn by_kube_aggregated(t: &CaseRun) -> Result<()> {
     let filter = ["conformance.example.com"];
     found(
         t,
@@ -236,7 +236,7 @@ async fn by_kube_aggregated(t: &Trial) -> Result<()> {
     .await
 }
 
-async fn open_api(t: &Trial) -> Result<()> {
+async fn open_api(t: &CaseRun) -> Result<()> {
     let root = t.quiet("GET", "/openapi/v3", &[], "").await?.code(200)?;
     for path in ["api/v1", "apis/apps/v1", "apis/conformance.example.com/v1"] {
         let url = root.at("/paths")[path]["serverRelativeURL"].clone();
@@ -251,7 +251,7 @@ async fn open_api(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn open_api_group(t: &Trial) -> Result<()> {
+async fn open_api_group(t: &CaseRun) -> Result<()> {
     let path = "/openapi/v3/apis/conformance.example.com/v1";
     let document = t.quiet("GET", path, &[], "").await?.code(200)?;
     let schemas = document.at("/components/schemas");
@@ -264,7 +264,7 @@ async fn open_api_group(t: &Trial) -> Result<()> {
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 
-async fn as_table(t: &Trial, path: &str) -> Result<Value> {
+async fn as_table(t: &CaseRun, path: &str) -> Result<Value> {
     let table = t
         .quiet("GET", path, &[("accept", TABLE)], "")
         .await?
@@ -291,7 +291,7 @@ async fn as_table(t: &Trial, path: &str) -> Result<Value> {
     Ok(table)
 }
 
-async fn table(t: &Trial) -> Result<()> {
+async fn table(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({})).await?;
     let status = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
@@ -318,7 +318,7 @@ async fn table(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in_tables(t: &Trial) -> Result<()> {
+async fn built_in_tables(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         t.create(&path, &object).await?.code(201)?;
         let table = as_table(t, &path).await?;
@@ -327,7 +327,7 @@ async fn built_in_tables(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn table_objects(t: &Trial) -> Result<()> {
+async fn table_objects(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for include in ["None", "Metadata", "Object"] {
         let table = as_table(t, &format!("{}?includeObject={include}", t.widgets())).await?;
@@ -340,7 +340,7 @@ async fn table_objects(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn table_watch(t: &Trial) -> Result<()> {
+async fn table_watch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let mut watch = t
         .watch_as(&format!("{}?timeoutSeconds=2", t.widgets()), TABLE)
@@ -363,7 +363,7 @@ async fn table_watch(t: &Trial) -> Result<()> {
 const PARTIAL: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
 const PARTIAL_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
 
-async fn metadata(t: &Trial) -> Result<()> {
+async fn metadata(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let one = t
         .send("GET", &t.widget("a"), &[("accept", PARTIAL)], "")
@@ -391,7 +391,7 @@ async fn metadata(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn metadata_watch(t: &Trial) -> Result<()> {
+async fn metadata_watch(t: &CaseRun) -> Result<()> {
     let path = format!("{}?timeoutSeconds=5", t.widgets());
     let mut watch = t.watch_as(&path, PARTIAL).await?;
     t.new_widget("a", json!({ "color": "red" })).await?;

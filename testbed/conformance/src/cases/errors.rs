@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::widget;
 
 pub(super) const CASES: &[Case] = &[
@@ -32,7 +32,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("errors/health-and-version", |t| Box::pin(health(t))),
 ];
 
-async fn not_found(t: &Trial) -> Result<()> {
+async fn not_found(t: &CaseRun) -> Result<()> {
     let want = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "widgets.conformance.example.com \"a\" not found",
@@ -52,7 +52,7 @@ async fn not_found(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_path(t: &Trial) -> Result<()> {
+async fn unknown_path(t: &CaseRun) -> Result<()> {
     for path in [
         "/apis/nobody.example.com/v1/things",
         "/apis/nobody.example.com/v1",
@@ -75,7 +75,7 @@ async fn unknown_path(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_resource(t: &Trial) -> Result<()> {
+async fn unknown_resource(t: &CaseRun) -> Result<()> {
     t.get("/api/v1/unheard").await?.code(404)?;
     t.get("/api/v2").await?.code(404)?;
     t.get(&t.core("unheard/a")).await?.code(404)?;
@@ -84,7 +84,7 @@ async fn unknown_resource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_subresource(t: &Trial) -> Result<()> {
+async fn unknown_subresource(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     t.get(&format!("{}/unheard", t.widget("a")))
         .await?
@@ -97,7 +97,7 @@ async fn unknown_subresource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unauthorized(t: &Trial) -> Result<()> {
+async fn unauthorized(t: &CaseRun) -> Result<()> {
     let stranger = t.server.stranger();
     for path in ["/api/v1/namespaces", "/nothing"] {
         let refused = t.as_user(&stranger, "GET", path, &Value::Null).await?;
@@ -108,7 +108,7 @@ async fn unauthorized(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_method(t: &Trial) -> Result<()> {
+async fn bad_method(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for (method, path) in [
         ("OPTIONS", t.widgets()),
@@ -125,7 +125,7 @@ async fn bad_method(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn not_acceptable(t: &Trial) -> Result<()> {
+async fn not_acceptable(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for accept in [
         "text/html",
@@ -144,7 +144,7 @@ async fn not_acceptable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn shape(t: &Trial) -> Result<()> {
+async fn shape(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let answers = [
         t.get(&t.widget("missing")).await?,
@@ -169,7 +169,7 @@ async fn shape(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn pretty(t: &Trial) -> Result<()> {
+async fn pretty(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let plain = t.get(&t.widget("a")).await?;
     let pretty = t.get(&format!("{}?pretty=true", t.widget("a"))).await?;
@@ -177,7 +177,7 @@ async fn pretty(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn health(t: &Trial) -> Result<()> {
+async fn health(t: &CaseRun) -> Result<()> {
     for path in ["/healthz", "/readyz", "/livez", "/healthz/ping"] {
         t.get(path).await?.code(200)?.has("", "ok")?;
     }

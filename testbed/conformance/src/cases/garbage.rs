@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -63,13 +63,13 @@ fn reference(owner: &Answer, block: bool) -> Value {
     })
 }
 
-async fn made(t: &Trial, name: &str, metadata: Value) -> Result<Answer> {
+async fn made(t: &CaseRun, name: &str, metadata: Value) -> Result<Answer> {
     let body = with(&config_map(name, json!({})), metadata);
     t.create(&t.core("configmaps"), &body).await?.code(201)
 }
 
 /// Waits until `path` answers 404. The real collector looks for new kinds every 30 seconds.
-async fn gone(t: &Trial, path: &str) -> Result<()> {
+async fn gone(t: &CaseRun, path: &str) -> Result<()> {
     for _ in 0..1800 {
         if t.quiet("GET", path, &[], "").await?.code == 404 {
             return Ok(());
@@ -81,7 +81,7 @@ async fn gone(t: &Trial, path: &str) -> Result<()> {
 
 /// Deletes an object with no owner and waits for another's end: by then the collector has seen
 /// everything before it.
-async fn stays(t: &Trial, path: &str) -> Result<Answer> {
+async fn stays(t: &CaseRun, path: &str) -> Result<Answer> {
     let owner = made(t, "marker", json!({})).await?;
     made(t, "marked", owned_by(&owner, false)).await?;
     t.delete(&t.core("configmaps/marker")).await?.code(200)?;
@@ -89,14 +89,14 @@ async fn stays(t: &Trial, path: &str) -> Result<Answer> {
     t.get(path).await?.code(200)
 }
 
-async fn child(t: &Trial) -> Result<()> {
+async fn child(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     t.delete(&t.core("configmaps/owner")).await?.code(200)?;
     gone(t, &t.core("configmaps/child")).await
 }
 
-async fn never_was(t: &Trial) -> Result<()> {
+async fn never_was(t: &CaseRun) -> Result<()> {
     let uid = "11111111-2222-4333-8444-555555555555";
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "none", "uid": uid });
     made(
@@ -108,7 +108,7 @@ async fn never_was(t: &Trial) -> Result<()> {
     gone(t, &t.core("configmaps/child")).await
 }
 
-async fn other_uid(t: &Trial) -> Result<()> {
+async fn other_uid(t: &CaseRun) -> Result<()> {
     made(t, "owner", json!({})).await?;
     let uid = "11111111-2222-4333-8444-555555555555";
     let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid });
@@ -123,7 +123,7 @@ async fn other_uid(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn elsewhere(t: &Trial) -> Result<()> {
+async fn elsewhere(t: &CaseRun) -> Result<()> {
     let path = "/api/v1/namespaces/default/configmaps";
     let owner = config_map(&t.namespace, json!({}));
     let owner = t.create(path, &owner).await?.code(201)?;
@@ -135,7 +135,7 @@ async fn elsewhere(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn one_of_two(t: &Trial) -> Result<()> {
+async fn one_of_two(t: &CaseRun) -> Result<()> {
     let one = made(t, "one", json!({})).await?;
     let two = made(t, "two", json!({})).await?;
     let owners = json!([reference(&one, false), reference(&two, false)]);
@@ -161,7 +161,7 @@ async fn one_of_two(t: &Trial) -> Result<()> {
     bail!("the reference to the absent owner is still there")
 }
 
-async fn orphans(t: &Trial) -> Result<()> {
+async fn orphans(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     let orphan = json!({ "propagationPolicy": "Orphan" });
@@ -174,7 +174,7 @@ async fn orphans(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn foreground(t: &Trial) -> Result<()> {
+async fn foreground(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     made(t, "child", with(&owned_by(&owner, true), hold)).await?;
@@ -197,7 +197,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &t.core("configmaps/child"),
-        &[("content-type", crate::trial::MERGE)],
+        &[("content-type", crate::case_run::MERGE)],
         release.to_string(),
     )
     .await?
@@ -205,7 +205,7 @@ async fn foreground(t: &Trial) -> Result<()> {
     gone(t, &t.core("configmaps/owner")).await
 }
 
-async fn grandchildren(t: &Trial) -> Result<()> {
+async fn grandchildren(t: &CaseRun) -> Result<()> {
     let owner = made(t, "owner", json!({})).await?;
     let child = made(t, "child", owned_by(&owner, false)).await?;
     made(t, "grandchild", owned_by(&child, false)).await?;
@@ -213,7 +213,7 @@ async fn grandchildren(t: &Trial) -> Result<()> {
     gone(t, &t.core("configmaps/grandchild")).await
 }
 
-async fn custom(t: &Trial) -> Result<()> {
+async fn custom(t: &CaseRun) -> Result<()> {
     let owner = t.new_widget("owner", json!({})).await?;
     made(t, "child", owned_by(&owner, false)).await?;
     let map = made(t, "map", json!({})).await?;
@@ -228,7 +228,7 @@ async fn custom(t: &Trial) -> Result<()> {
     gone(t, &t.widget("child")).await
 }
 
-async fn new_namespace(t: &Trial) -> Result<String> {
+async fn new_namespace(t: &CaseRun) -> Result<String> {
     let name = format!("{}-x", &t.namespace[..t.namespace.len().min(50)]);
     t.create(
         "/api/v1/namespaces",
@@ -239,7 +239,7 @@ async fn new_namespace(t: &Trial) -> Result<String> {
     Ok(format!("/api/v1/namespaces/{name}"))
 }
 
-async fn namespace(t: &Trial) -> Result<()> {
+async fn namespace(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     t.create(&format!("{path}/configmaps"), &config_map("a", json!({})))
         .await?
@@ -258,7 +258,7 @@ async fn namespace(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn held_namespace(t: &Trial) -> Result<()> {
+async fn held_namespace(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let body = with(&config_map("a", json!({})), hold);
@@ -280,7 +280,7 @@ async fn held_namespace(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &one,
-        &[("content-type", crate::trial::MERGE)],
+        &[("content-type", crate::case_run::MERGE)],
         release,
     )
     .await?
@@ -288,7 +288,7 @@ async fn held_namespace(t: &Trial) -> Result<()> {
     gone(t, &path).await
 }
 
-async fn terminating(t: &Trial) -> Result<()> {
+async fn terminating(t: &CaseRun) -> Result<()> {
     let path = new_namespace(t).await?;
     let hold = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let body = with(&config_map("a", json!({})), hold);
@@ -310,7 +310,7 @@ async fn terminating(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &one,
-        &[("content-type", crate::trial::MERGE)],
+        &[("content-type", crate::case_run::MERGE)],
         release,
     )
     .await?

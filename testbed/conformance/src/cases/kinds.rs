@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -53,7 +53,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn defaulted(t: &Trial) -> Result<()> {
+async fn defaulted(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         t.create(&path, &object).await?.code(201)?;
     }
@@ -67,7 +67,7 @@ fn named(path: &str, object: &Value) -> String {
     )
 }
 
-async fn life(t: &Trial) -> Result<()> {
+async fn life(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         let one = named(&path, &object);
         let made = t.create(&path, &object).await?.code(201)?;
@@ -88,7 +88,7 @@ async fn life(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn applied(t: &Trial) -> Result<()> {
+async fn applied(t: &CaseRun) -> Result<()> {
     for (path, object) in super::samples::all(t) {
         let one = named(&path, &object);
         t.apply(&one, "one", &object).await?.code(201)?;
@@ -102,7 +102,7 @@ async fn applied(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_fields(t: &Trial) -> Result<()> {
+async fn unknown_fields(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a", "unheard": 1 }, "data": { "k": "v" }, "extra": { "deep": true },
     });
@@ -123,7 +123,7 @@ async fn unknown_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn secret(t: &Trial) -> Result<()> {
+async fn secret(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "data": { "a": "YQ==" }, "stringData": { "b": "text", "a": "over" },
     });
@@ -141,7 +141,7 @@ async fn secret(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn immutable(t: &Trial) -> Result<()> {
+async fn immutable(t: &CaseRun) -> Result<()> {
     let body = json!({ "metadata": { "name": "a" }, "immutable": true, "data": { "k": "v" } });
     t.create(&t.core("configmaps"), &body).await?.code(201)?;
     let path = t.core("configmaps/a");
@@ -157,7 +157,7 @@ async fn immutable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn config_map_keys(t: &Trial) -> Result<()> {
+async fn config_map_keys(t: &CaseRun) -> Result<()> {
     for data in [
         json!({ "a b": "x" }),
         json!({ "..": "x" }),
@@ -176,7 +176,7 @@ async fn config_map_keys(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn namespace(t: &Trial) -> Result<()> {
+async fn namespace(t: &CaseRun) -> Result<()> {
     let name = format!("{}-x", t.namespace);
     let made = t
         .create(
@@ -200,7 +200,7 @@ async fn namespace(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn node(t: &Trial) -> Result<()> {
+async fn node(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let path = format!("/api/v1/nodes/{name}");
     let body = json!({ "metadata": { "name": name }, "status": { "phase": "Running" } });
@@ -216,7 +216,7 @@ async fn node(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn pod(t: &Trial) -> Result<()> {
+async fn pod(t: &CaseRun) -> Result<()> {
     let containers = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let body = json!({ "metadata": { "name": "a" }, "spec": { "containers": containers } });
     t.create(&t.core("pods"), &body)
@@ -253,7 +253,7 @@ fn workload(labels: &Value) -> Value {
     })
 }
 
-async fn deployment(t: &Trial) -> Result<()> {
+async fn deployment(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "deployments");
     t.create(&path, &workload(&json!({ "app": "other" })))
         .await?
@@ -268,7 +268,7 @@ async fn deployment(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deployment_generation(t: &Trial) -> Result<()> {
+async fn deployment_generation(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "deployments");
     let made = t
         .create(&path, &workload(&json!({ "app": "a" })))
@@ -296,7 +296,7 @@ async fn deployment_generation(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn service(t: &Trial) -> Result<()> {
+async fn service(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": 80 }] },
     });
@@ -320,7 +320,7 @@ async fn service(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_service(t: &Trial) -> Result<()> {
+async fn bad_service(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!({ "ports": [] }),
         json!({ "ports": [{ "port": 0 }] }),
@@ -337,7 +337,7 @@ async fn bad_service(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn slice(t: &Trial) -> Result<()> {
+async fn slice(t: &CaseRun) -> Result<()> {
     let path = t.api("discovery.k8s.io/v1", "endpointslices");
     let body = json!({
         "metadata": { "name": "a" }, "addressType": "IPv4",
@@ -353,7 +353,7 @@ async fn slice(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn events(t: &Trial) -> Result<()> {
+async fn events(t: &CaseRun) -> Result<()> {
     let body = json!({
         "metadata": { "name": "a" }, "reason": "Tested", "type": "Normal", "action": "Test",
         "eventTime": "2026-01-02T03:04:05.000000Z", "note": "a note",
@@ -381,7 +381,7 @@ async fn events(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn role_reference(t: &Trial) -> Result<()> {
+async fn role_reference(t: &CaseRun) -> Result<()> {
     let path = t.api("rbac.authorization.k8s.io/v1", "rolebindings");
     let body = json!({
         "metadata": { "name": "a" },
@@ -401,7 +401,7 @@ async fn role_reference(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn budget(t: &Trial) -> Result<()> {
+async fn budget(t: &CaseRun) -> Result<()> {
     let path = t.api("policy/v1", "poddisruptionbudgets");
     let both =
         json!({ "metadata": { "name": "a" }, "spec": { "minAvailable": 1, "maxUnavailable": 1 } });
@@ -411,7 +411,7 @@ async fn budget(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn network_policy(t: &Trial) -> Result<()> {
+async fn network_policy(t: &CaseRun) -> Result<()> {
     let path = t.api("networking.k8s.io/v1", "networkpolicies");
     let block = |cidr: &str| {
         json!({

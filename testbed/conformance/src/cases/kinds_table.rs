@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -81,7 +81,7 @@ fn rows(group_version: &str) -> Result<Vec<(String, Row)>> {
     Ok(found)
 }
 
-async fn group(t: &Trial, group_version: &str) -> Result<()> {
+async fn group(t: &CaseRun, group_version: &str) -> Result<()> {
     for (plural, row) in rows(group_version)? {
         let root = if group_version == "v1" { "api" } else { "apis" };
         let place = match row.cluster {
@@ -98,7 +98,7 @@ fn named(body: &Value, name: &str) -> Value {
     with(&json!({ "metadata": { "name": name } }), body.clone())
 }
 
-async fn kind(t: &Trial, path: &str, plural: &str, row: &Row) -> Result<()> {
+async fn kind(t: &CaseRun, path: &str, plural: &str, row: &Row) -> Result<()> {
     let mut names = Vec::new();
     for (index, body) in row.good.iter().enumerate() {
         let body = named(body, &format!("{plural}-good-{index}"));

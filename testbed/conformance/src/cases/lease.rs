@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -32,11 +32,11 @@ fn lease(spec: &Value) -> Value {
     })
 }
 
-fn leases(t: &Trial) -> String {
+fn leases(t: &CaseRun) -> String {
     t.api("coordination.k8s.io/v1", "leases")
 }
 
-async fn six_digits(t: &Trial) -> Result<()> {
+async fn six_digits(t: &CaseRun) -> Result<()> {
     let spec = json!({
         "holderIdentity": "me", "leaseDurationSeconds": 15,
         "acquireTime": "2026-01-02T03:04:05.000000Z", "renewTime": "2026-01-02T03:04:05.123456Z",
@@ -47,7 +47,7 @@ async fn six_digits(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_precision(t: &Trial) -> Result<()> {
+async fn other_precision(t: &CaseRun) -> Result<()> {
     for time in [
         "2026-01-02T03:04:05Z",
         "2026-01-02T03:04:05.123Z",
@@ -70,7 +70,7 @@ async fn other_precision(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn durations(t: &Trial) -> Result<()> {
+async fn durations(t: &CaseRun) -> Result<()> {
     for seconds in [0, -1] {
         let refused = t
             .create(
@@ -85,7 +85,7 @@ async fn durations(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn compare_and_swap(t: &Trial) -> Result<()> {
+async fn compare_and_swap(t: &CaseRun) -> Result<()> {
     let made = t
         .create(&leases(t), &lease(&json!({ "holderIdentity": "one" })))
         .await?
@@ -99,7 +99,7 @@ async fn compare_and_swap(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_enforced(t: &Trial) -> Result<()> {
+async fn nothing_enforced(t: &CaseRun) -> Result<()> {
     let old = json!({
         "holderIdentity": "one", "leaseDurationSeconds": 1, "leaseTransitions": 5,
         "renewTime": "2001-01-01T00:00:00.000000Z",
@@ -112,7 +112,7 @@ async fn nothing_enforced(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn transitions(t: &Trial) -> Result<()> {
+async fn transitions(t: &CaseRun) -> Result<()> {
     let refused = t
         .create(&leases(t), &lease(&json!({ "leaseTransitions": -1 })))
         .await?;
@@ -120,7 +120,7 @@ async fn transitions(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn two_holders(t: &Trial) -> Result<()> {
+async fn two_holders(t: &CaseRun) -> Result<()> {
     let path = format!("{}/a", leases(t));
     t.apply(&path, "one", &lease(&json!({ "holderIdentity": "one" })))
         .await?

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -64,7 +64,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("list/a-bad-limit", |t| Box::pin(bad_limit(t))),
 ];
 
-async fn key_order(t: &Trial) -> Result<()> {
+async fn key_order(t: &CaseRun) -> Result<()> {
     for name in ["b", "a.b", "c", "a", "a-b", "10", "9"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -78,7 +78,7 @@ async fn key_order(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn all_namespaces(t: &Trial) -> Result<()> {
+async fn all_namespaces(t: &CaseRun) -> Result<()> {
     let label = json!({ "metadata": { "labels": { "trial": t.namespace } } });
     let others = [format!("{}-b", t.namespace), format!("{}-a", t.namespace)];
     for namespace in &others {
@@ -100,7 +100,7 @@ async fn all_namespaces(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn nothing(t: &Trial) -> Result<()> {
+async fn nothing(t: &CaseRun) -> Result<()> {
     t.get(&t.widgets())
         .await?
         .code(200)?
@@ -112,18 +112,18 @@ async fn nothing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn some(t: &Trial, count: usize) -> Result<()> {
+async fn some(t: &CaseRun, count: usize) -> Result<()> {
     for n in 0..count {
         t.new_widget(&format!("w{n}"), json!({})).await?;
     }
     Ok(())
 }
 
-async fn page(t: &Trial, query: &str) -> Result<Answer> {
+async fn page(t: &CaseRun, query: &str) -> Result<Answer> {
     t.get(&format!("{}?{query}", t.widgets())).await
 }
 
-async fn next_page(t: &Trial, limit: usize, token: &str) -> Result<Answer> {
+async fn next_page(t: &CaseRun, limit: usize, token: &str) -> Result<Answer> {
     let path = format!("{}?limit={limit}&continue={token}", t.widgets());
     let mut answer = t.quiet("GET", &path, &[], "").await?;
     answer.request = format!("next page of {limit}");
@@ -131,7 +131,7 @@ async fn next_page(t: &Trial, limit: usize, token: &str) -> Result<Answer> {
     Ok(answer)
 }
 
-async fn pages(t: &Trial) -> Result<()> {
+async fn pages(t: &CaseRun) -> Result<()> {
     some(t, 5).await?;
     let first = page(t, "limit=2")
         .await?
@@ -160,7 +160,7 @@ fn decode(token: &str) -> Result<Value> {
     Ok(serde_json::from_slice(&bytes)?)
 }
 
-async fn token(t: &Trial) -> Result<()> {
+async fn token(t: &CaseRun) -> Result<()> {
     some(t, 2).await?;
     let first = page(t, "limit=1").await?.code(200)?;
     let token = decode(&first.text("/metadata/continue"))?;
@@ -170,7 +170,7 @@ async fn token(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_remaining(t: &Trial) -> Result<()> {
+async fn no_remaining(t: &CaseRun) -> Result<()> {
     for n in 0..3 {
         let label = json!({ "metadata": { "labels": { "a": "b" } } });
         t.create(
@@ -185,7 +185,7 @@ async fn no_remaining(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage_token(t: &Trial) -> Result<()> {
+async fn garbage_token(t: &CaseRun) -> Result<()> {
     page(t, "limit=1&continue=garbage")
         .await?
         .refused(400, "BadRequest")?;
@@ -200,7 +200,7 @@ async fn garbage_token(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn expired_token(t: &Trial) -> Result<()> {
+async fn expired_token(t: &CaseRun) -> Result<()> {
     some(t, 3).await?;
     let old = r#"{"v":"meta.k8s.io/v1","rv":2,"start":"NS/w0\u0000"}"#.replace("NS", &t.namespace);
     let token = BASE64_URL_SAFE_NO_PAD.encode(old);
@@ -217,7 +217,7 @@ async fn expired_token(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn exact(t: &Trial) -> Result<()> {
+async fn exact(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     let path = format!(
@@ -234,7 +234,7 @@ async fn exact(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn compacted(t: &Trial) -> Result<()> {
+async fn compacted(t: &CaseRun) -> Result<()> {
     some(t, 2).await?;
     let now = t.get(&t.widgets()).await?.version()?;
     t.server.compact(now).await?;
@@ -259,7 +259,7 @@ async fn compacted(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn not_older(t: &Trial) -> Result<()> {
+async fn not_older(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     for matching in ["&resourceVersionMatch=NotOlderThan", ""] {
@@ -275,7 +275,7 @@ async fn not_older(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn zero(t: &Trial) -> Result<()> {
+async fn zero(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     page(t, "resourceVersion=0").await?.code(200)?;
     page(t, "resourceVersion=0&limit=1").await?.code(200)?;
@@ -285,7 +285,7 @@ async fn zero(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_parameters(t: &Trial) -> Result<()> {
+async fn bad_parameters(t: &CaseRun) -> Result<()> {
     let refused = [
         "resourceVersionMatch=Exact",
         "resourceVersionMatch=NotOlderThan",
@@ -300,7 +300,7 @@ async fn bad_parameters(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn future(t: &Trial) -> Result<()> {
+async fn future(t: &CaseRun) -> Result<()> {
     let started = Instant::now();
     let path = "resourceVersion=999999999&resourceVersionMatch=NotOlderThan";
     let refused = page(t, path).await?.refused(504, "Timeout")?;
@@ -312,14 +312,14 @@ async fn future(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn get_future(t: &Trial) -> Result<()> {
+async fn get_future(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}?resourceVersion=999999999", t.widget("a"));
     t.get(&path).await?.refused(504, "Timeout")?;
     Ok(())
 }
 
-async fn types(t: &Trial) -> Result<()> {
+async fn types(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
@@ -332,7 +332,7 @@ async fn types(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn labels(t: &Trial) -> Result<()> {
+async fn labels(t: &CaseRun) -> Result<()> {
     for (name, tier) in [("a", "front"), ("b", "back"), ("c", "")] {
         let labels = if tier.is_empty() {
             json!({})
@@ -368,7 +368,7 @@ async fn labels(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_labels(t: &Trial) -> Result<()> {
+async fn bad_labels(t: &CaseRun) -> Result<()> {
     for selector in [
         "a%3D%3D%3Db",
         "%3Db",
@@ -384,7 +384,7 @@ async fn bad_labels(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn fields(t: &Trial) -> Result<()> {
+async fn fields(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({})).await?;
     let selectors: [(&str, &[&str]); 5] = [
@@ -403,7 +403,7 @@ async fn fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_fields(t: &Trial) -> Result<()> {
+async fn unknown_fields(t: &CaseRun) -> Result<()> {
     for selector in [
         "spec.replicas%3D1",
         "status.phase%3DUp",
@@ -420,7 +420,7 @@ async fn unknown_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in_fields(t: &Trial) -> Result<()> {
+async fn built_in_fields(t: &CaseRun) -> Result<()> {
     let secret = json!({ "metadata": { "name": "a" }, "type": "example.com/own" });
     t.create(&t.core("secrets"), &secret).await?.code(201)?;
     let found = t
@@ -452,7 +452,7 @@ async fn built_in_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_limit(t: &Trial) -> Result<()> {
+async fn bad_limit(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for limit in ["abc", "-1", "0"] {
         page(t, &format!("limit={limit}")).await?;

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Duration, timeout};
 
 use crate::case::Case;
-use crate::trial::{APPLY, JSON_PATCH, MERGE, Trial};
+use crate::case_run::{APPLY, CaseRun, JSON_PATCH, MERGE};
 use crate::verbs::widget;
 
 pub(super) const CASES: &[Case] = &[
@@ -61,7 +61,7 @@ const BODIES: [&str; 9] = [
     "{\"metadata\":{\"name\":\"a\"",
 ];
 
-async fn bad_json(t: &Trial) -> Result<()> {
+async fn bad_json(t: &CaseRun) -> Result<()> {
     for body in BODIES {
         let answer = t.send("POST", &t.widgets(), &[], body).await?;
         ensure!((400..500).contains(&answer.code), "{body}: {}", answer.code);
@@ -69,7 +69,7 @@ async fn bad_json(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_json_built_in(t: &Trial) -> Result<()> {
+async fn bad_json_built_in(t: &CaseRun) -> Result<()> {
     for body in BODIES {
         let answer = t.send("POST", &t.core("configmaps"), &[], body).await?;
         ensure!((400..500).contains(&answer.code), "{body}: {}", answer.code);
@@ -77,7 +77,7 @@ async fn bad_json_built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_type(t: &Trial) -> Result<()> {
+async fn wrong_type(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     for body in BODIES {
         let answer = t.send("PUT", &t.widget("a"), &[], body).await?;
@@ -88,7 +88,7 @@ async fn wrong_type(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_fields(t: &Trial) -> Result<()> {
+async fn wrong_fields(t: &CaseRun) -> Result<()> {
     for data in [
         json!("text"),
         json!([1]),
@@ -114,7 +114,7 @@ async fn wrong_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn wrong_metadata(t: &Trial) -> Result<()> {
+async fn wrong_metadata(t: &CaseRun) -> Result<()> {
     let wrong = [
         json!("text"),
         json!({ "name": 5 }),
@@ -135,7 +135,7 @@ async fn wrong_metadata(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn empty_body(t: &Trial) -> Result<()> {
+async fn empty_body(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let json = [("content-type", "application/json")];
     t.send("POST", &t.widgets(), &json, "").await?.code(400)?;
@@ -153,7 +153,7 @@ async fn empty_body(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn content_types(t: &Trial) -> Result<()> {
+async fn content_types(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({})).to_string();
     for kind in [
         "text/plain",
@@ -178,7 +178,7 @@ async fn content_types(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn yaml(t: &Trial) -> Result<()> {
+async fn yaml(t: &CaseRun) -> Result<()> {
     let headers = [("content-type", "application/yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";
     t.send("POST", &t.core("configmaps"), &headers, body)
@@ -191,7 +191,7 @@ async fn yaml(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn patches(t: &Trial) -> Result<()> {
+async fn patches(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let wrong = [
         (MERGE, "{"),
@@ -232,7 +232,7 @@ async fn patches(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn patch_types(t: &Trial) -> Result<()> {
+async fn patch_types(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for kind in [
         "application/json",
@@ -261,7 +261,7 @@ async fn patch_types(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn parameters(t: &Trial) -> Result<()> {
+async fn parameters(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let queries = [
         "timeoutSeconds=abc",
@@ -296,7 +296,7 @@ async fn parameters(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn paths(t: &Trial) -> Result<()> {
+async fn paths(t: &CaseRun) -> Result<()> {
     let paths = [
         "//api/v1/namespaces/default",
         "/api/v1/namespaces/",
@@ -323,7 +323,7 @@ async fn paths(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicate_fields(t: &Trial) -> Result<()> {
+async fn duplicate_fields(t: &CaseRun) -> Result<()> {
     let body = |name: &str| {
         format!(
             r#"{{"apiVersion":"conformance.example.com/v1","kind":"Widget",
@@ -347,7 +347,7 @@ async fn duplicate_fields(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn delete_options(t: &Trial) -> Result<()> {
+async fn delete_options(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for body in [
         "{",
@@ -363,7 +363,7 @@ async fn delete_options(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deep(t: &Trial) -> Result<()> {
+async fn deep(t: &CaseRun) -> Result<()> {
     let nested = |depth: usize| {
         let (open, close) = (r#"{"a":"#.repeat(depth), "}".repeat(depth));
         format!(
@@ -378,7 +378,7 @@ async fn deep(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
+async fn exchange(t: &CaseRun, bytes: &[u8]) -> Result<String> {
     let mut stream = t.server.connect().await?;
     stream.write_all(bytes).await?;
     stream.shutdown().await?;
@@ -389,7 +389,7 @@ async fn exchange(t: &Trial, bytes: &[u8]) -> Result<String> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-async fn half(t: &Trial) -> Result<()> {
+async fn half(t: &CaseRun) -> Result<()> {
     let token = t.server.token();
     let head = format!(
         "POST {} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Type: \
@@ -407,7 +407,7 @@ async fn half(t: &Trial) -> Result<()> {
 }
 
 /// The body that nobody reads comes after its request, and the connection takes the next one.
-async fn refusal_before_body(t: &Trial) -> Result<()> {
+async fn refusal_before_body(t: &CaseRun) -> Result<()> {
     let head = format!("Host: a\r\nAuthorization: Bearer {}", t.server.token());
     let body = "x".repeat(100_000);
     let path = t.widgets();
@@ -429,7 +429,7 @@ async fn refusal_before_body(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage(t: &Trial) -> Result<()> {
+async fn garbage(t: &CaseRun) -> Result<()> {
     let wrong: [&[u8]; 5] = [
         b"\x00\x01\x02\x03\r\n\r\n",
         b"GET\r\n\r\n",
@@ -445,7 +445,7 @@ async fn garbage(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn large_patch(t: &Trial) -> Result<()> {
+async fn large_patch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let body = json!({ "spec": { "settings": { "k": "x".repeat(4 << 20) } } });
     t.merge(&t.widget("a"), &body).await?.code(413)?;

@@ -5,7 +5,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, Trial};
+use crate::case_run::{APPLY, CaseRun};
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("managers/a-dry-run-owns-nothing", |t| Box::pin(dry_run(t))),
 ];
 
-async fn uid_of_missing(t: &Trial) -> Result<()> {
+async fn uid_of_missing(t: &CaseRun) -> Result<()> {
     let uid = json!({ "metadata": { "uid": "11111111-2222-4333-8444-555555555555" } });
     let config = with(&widget("a", json!({})), uid);
     let refused = t
@@ -61,7 +61,7 @@ async fn uid_of_missing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn resurrection(t: &Trial) -> Result<()> {
+async fn resurrection(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
     let version = made.text("/metadata/resourceVersion");
@@ -73,7 +73,7 @@ async fn resurrection(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_version(t: &Trial) -> Result<()> {
+async fn old_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "min": 1 } }))
         .await?
@@ -89,7 +89,7 @@ async fn old_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn concurrent(t: &Trial) -> Result<()> {
+async fn concurrent(t: &CaseRun) -> Result<()> {
     let paths: Vec<_> = (0..12)
         .map(|n| format!("{}?fieldManager=m{n}", t.widget("a")))
         .collect();
@@ -112,7 +112,7 @@ async fn concurrent(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn cleared(t: &Trial) -> Result<()> {
+async fn cleared(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let clear = json!({ "metadata": { "managedFields": [{}] } });
     let clear = t.merge(&t.widget("a"), &clear).await?.code(200)?;
@@ -130,7 +130,7 @@ async fn cleared(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ancient(t: &Trial) -> Result<()> {
+async fn ancient(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     for n in 0..12 {
         let path = format!("{}?fieldManager=m{n}", t.widget("a"));
@@ -138,7 +138,7 @@ async fn ancient(t: &Trial) -> Result<()> {
         t.quiet(
             "PATCH",
             &path,
-            &[("content-type", crate::trial::MERGE)],
+            &[("content-type", crate::case_run::MERGE)],
             patch.to_string(),
         )
         .await?
@@ -162,7 +162,7 @@ async fn ancient(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn never_tracked(t: &Trial) -> Result<()> {
+async fn never_tracked(t: &CaseRun) -> Result<()> {
     let config = with(
         &widget("a", json!({})),
         json!({ "metadata": { "namespace": t.namespace } }),
@@ -176,7 +176,7 @@ async fn never_tracked(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn empty(t: &Trial) -> Result<()> {
+async fn empty(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let mut config = widget("a", Value::Null);
     config.as_object_mut().map(|object| object.remove("spec"));
@@ -189,7 +189,7 @@ async fn empty(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn dry_run(t: &Trial) -> Result<()> {
+async fn dry_run(t: &CaseRun) -> Result<()> {
     let made = t
         .apply(
             &t.widget("a"),
@@ -212,7 +212,7 @@ async fn dry_run(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn per_subresource(t: &Trial) -> Result<()> {
+async fn per_subresource(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -240,7 +240,7 @@ async fn per_subresource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn user_agent(t: &Trial) -> Result<()> {
+async fn user_agent(t: &CaseRun) -> Result<()> {
     let body = widget("a", json!({})).to_string();
     let headers = [("user-agent", "some-agent/v1.2 (linux)")];
     let made = t
@@ -255,7 +255,7 @@ async fn user_agent(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn status_apply(t: &Trial) -> Result<()> {
+async fn status_apply(t: &CaseRun) -> Result<()> {
     t.apply(
         &t.widget("a"),
         "one",
@@ -277,7 +277,7 @@ async fn status_apply(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn conditions(t: &Trial) -> Result<()> {
+async fn conditions(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}/status", t.widget("a"));
     let of = |kind: &str| {

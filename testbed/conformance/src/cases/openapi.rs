@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 pub(super) const CASES: &[Case] = &[
     Case::new("openapi/every-document-of-built-in-kinds", |t| {
@@ -67,11 +67,11 @@ fn outline(document: &Value, keep: impl Fn(&str) -> bool) -> Value {
     outline
 }
 
-async fn body(t: &Trial, path: &str) -> Result<Value> {
+async fn body(t: &CaseRun, path: &str) -> Result<Value> {
     Ok(t.quiet("GET", path, &[], "").await?.code(200)?.body)
 }
 
-async fn index(t: &Trial) -> Result<BTreeMap<String, String>> {
+async fn index(t: &CaseRun) -> Result<BTreeMap<String, String>> {
     let index = body(t, INDEX).await?;
     let paths = index["paths"].as_object().context("no paths")?;
     let url = |item: &Value| {
@@ -98,7 +98,7 @@ fn built_in(name: &str) -> bool {
     .any(|custom| name.contains(custom))
 }
 
-async fn documents(t: &Trial) -> Result<()> {
+async fn documents(t: &CaseRun) -> Result<()> {
     let index = index(t).await?;
     let own: Vec<_> = index.iter().filter(|(path, _)| built_in(path)).collect();
     ensure!(own.len() > 40, "{own:?}");
@@ -111,7 +111,7 @@ async fn documents(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn swagger(t: &Trial) -> Result<()> {
+async fn swagger(t: &CaseRun) -> Result<()> {
     let document = body(t, V2).await?;
     let definitions = document["definitions"].as_object().map_or(0, Map::len);
     ensure!(definitions > 500, "{definitions}");
@@ -120,7 +120,7 @@ async fn swagger(t: &Trial) -> Result<()> {
 }
 
 /// What a client sees of one request besides the body.
-async fn headers(t: &Trial, path: &str, headers: &[(&str, &str)]) -> Result<(Value, String)> {
+async fn headers(t: &CaseRun, path: &str, headers: &[(&str, &str)]) -> Result<(Value, String)> {
     let mut request = http::Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -148,7 +148,7 @@ async fn headers(t: &Trial, path: &str, headers: &[(&str, &str)]) -> Result<(Val
     Ok((shown, etag))
 }
 
-async fn forms(t: &Trial) -> Result<()> {
+async fn forms(t: &CaseRun) -> Result<()> {
     const V2_PROTO: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
     const V3_PROTO: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
     let version = "/openapi/v3/version";
@@ -181,7 +181,7 @@ async fn forms(t: &Trial) -> Result<()> {
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-async fn discovery(t: &Trial) -> Result<()> {
+async fn discovery(t: &CaseRun) -> Result<()> {
     t.get("/api/v1").await?.code(200)?;
     let groups = body(t, "/apis").await?;
     let groups = groups["groups"].as_array().cloned().unwrap_or_default();

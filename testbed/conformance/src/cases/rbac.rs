@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::config_map;
 
 pub(super) const CASES: &[Case] = &[
@@ -43,11 +43,11 @@ pub(super) const CASES: &[Case] = &[
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
-async fn restricted(t: &Trial, method: &str, path: &str, body: &Value) -> Result<Answer> {
+async fn restricted(t: &CaseRun, method: &str, path: &str, body: &Value) -> Result<Answer> {
     t.as_user(&t.server.restricted(), method, path, body).await
 }
 
-async fn grant(t: &Trial, rules: Value) -> Result<()> {
+async fn grant(t: &CaseRun, rules: Value) -> Result<()> {
     let role = json!({ "metadata": { "name": "granted" }, "rules": rules });
     t.create(&t.api(RBAC, "roles"), &role).await?.code(201)?;
     let binding = json!({
@@ -62,10 +62,10 @@ async fn grant(t: &Trial, rules: Value) -> Result<()> {
 }
 
 /// The real authoriser learns of a new role through a watch.
-async fn allowed(t: &Trial, method: &str, path: &str) -> Result<()> {
+async fn allowed(t: &CaseRun, method: &str, path: &str) -> Result<()> {
     let client = t.server.restricted();
     for _ in 0..100 {
-        let answer = crate::trial::ask(&client, method, path, &[], Vec::new()).await?;
+        let answer = crate::case_run::ask(&client, method, path, &[], Vec::new()).await?;
         if answer.code != 403 {
             answer.code(200)?;
             return Ok(());
@@ -75,7 +75,7 @@ async fn allowed(t: &Trial, method: &str, path: &str) -> Result<()> {
     anyhow::bail!("{method} {path} is still forbidden")
 }
 
-async fn refused(t: &Trial) -> Result<()> {
+async fn refused(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let message = format!(
         "configmaps is forbidden: User \"restricted\" cannot list resource \"configmaps\" in API \
@@ -103,7 +103,7 @@ async fn refused(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn refused_cluster(t: &Trial) -> Result<()> {
+async fn refused_cluster(t: &CaseRun) -> Result<()> {
     for path in [
         "/api/v1/nodes",
         "/api/v1/namespaces",
@@ -117,7 +117,7 @@ async fn refused_cluster(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn refused_subresource(t: &Trial) -> Result<()> {
+async fn refused_subresource(t: &CaseRun) -> Result<()> {
     let path = format!("{}/status", t.widget("a"));
     let answer = restricted(t, "GET", &path, &Value::Null)
         .await?
@@ -126,7 +126,7 @@ async fn refused_subresource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn refused_path(t: &Trial) -> Result<()> {
+async fn refused_path(t: &CaseRun) -> Result<()> {
     let answer = restricted(t, "GET", "/metrics", &Value::Null)
         .await?
         .refused(403, "Forbidden")?;
@@ -134,7 +134,7 @@ async fn refused_path(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn role(t: &Trial) -> Result<()> {
+async fn role(t: &CaseRun) -> Result<()> {
     let all = ["get", "list", "watch", "create", "delete"];
     grant(
         t,
@@ -162,7 +162,7 @@ async fn role(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn named(t: &Trial) -> Result<()> {
+async fn named(t: &CaseRun) -> Result<()> {
     let rule = json!({
         "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"], "resourceNames": ["a"],
     });
@@ -180,7 +180,7 @@ async fn named(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn one_verb(t: &Trial) -> Result<()> {
+async fn one_verb(t: &CaseRun) -> Result<()> {
     let group = ["conformance.example.com"];
     let rules = json!([
         { "apiGroups": group, "resources": ["widgets"], "verbs": ["get", "list"] },
@@ -190,23 +190,23 @@ async fn one_verb(t: &Trial) -> Result<()> {
     grant(t, rules).await?;
     allowed(t, "GET", &t.widgets()).await?;
     let client = t.server.restricted();
-    let merge = [("content-type", crate::trial::MERGE)];
+    let merge = [("content-type", crate::case_run::MERGE)];
     let body = |phase| {
         json!({ "status": { "phase": phase } })
             .to_string()
             .into_bytes()
     };
     let status = format!("{}/status", t.widget("a"));
-    let answer = crate::trial::ask(&client, "PATCH", &status, &merge, body("Up")).await?;
+    let answer = crate::case_run::ask(&client, "PATCH", &status, &merge, body("Up")).await?;
     t.record(&answer).await;
     answer.code(200)?;
-    let answer = crate::trial::ask(&client, "PATCH", &t.widget("a"), &merge, body("Up")).await?;
+    let answer = crate::case_run::ask(&client, "PATCH", &t.widget("a"), &merge, body("Up")).await?;
     t.record(&answer).await;
     answer.refused(403, "Forbidden")?;
     Ok(())
 }
 
-async fn cluster_role(t: &Trial) -> Result<()> {
+async fn cluster_role(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let role = json!({
         "metadata": { "name": name },
@@ -234,17 +234,17 @@ async fn cluster_role(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn discovery(t: &Trial) -> Result<()> {
+async fn discovery(t: &CaseRun) -> Result<()> {
     let client = t.server.restricted();
     for path in ["/api", "/apis", "/version", "/healthz", "/openapi/v3"] {
-        crate::trial::ask(&client, "GET", path, &[], Vec::new())
+        crate::case_run::ask(&client, "GET", path, &[], Vec::new())
             .await?
             .code(200)?;
     }
     Ok(())
 }
 
-async fn escalation(t: &Trial) -> Result<()> {
+async fn escalation(t: &CaseRun) -> Result<()> {
     let roles = json!({
         "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles", "rolebindings"],
         "verbs": ["create", "list"],
@@ -262,7 +262,7 @@ async fn escalation(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn access_review(t: &Trial) -> Result<()> {
+async fn access_review(t: &CaseRun) -> Result<()> {
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     for (user, groups) in [
         ("restricted", json!([])),
@@ -280,7 +280,7 @@ async fn access_review(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn self_review(t: &Trial) -> Result<()> {
+async fn self_review(t: &CaseRun) -> Result<()> {
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let review = json!({ "spec": { "resourceAttributes": {
         "namespace": t.namespace, "verb": "get", "resource": "secrets",
@@ -294,7 +294,7 @@ async fn self_review(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn token_review(t: &Trial) -> Result<()> {
+async fn token_review(t: &CaseRun) -> Result<()> {
     let path = "/apis/authentication.k8s.io/v1/tokenreviews";
     let known = json!({ "spec": { "token": t.server.token() } });
     let answer = t
@@ -309,7 +309,7 @@ async fn token_review(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn who_am_i(t: &Trial) -> Result<()> {
+async fn who_am_i(t: &CaseRun) -> Result<()> {
     let path = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
     let answer = restricted(t, "POST", path, &json!({})).await?.code(201)?;
     answer.has("/status/userInfo/username", "restricted")?;

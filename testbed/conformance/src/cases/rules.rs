@@ -5,7 +5,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -46,7 +46,7 @@ fn job(spec: &Value) -> Value {
 }
 
 /// The version of the object is looked at before what is left of it.
-async fn unversioned(t: &Trial) -> Result<()> {
+async fn unversioned(t: &CaseRun) -> Result<()> {
     t.new_widget("one", json!({ "size": "S" })).await?;
     let path = t.widget("one");
     let patch = json!({ "apiVersion": null });
@@ -56,7 +56,7 @@ async fn unversioned(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn policies(t: &Trial) -> Result<()> {
+async fn policies(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     let labels = json!({ "app": "mine" });
     let own = job(&json!({
@@ -70,7 +70,7 @@ async fn policies(t: &Trial) -> Result<()> {
         .quiet(
             "PATCH",
             &format!("{jobs}/own"),
-            &[("content-type", crate::trial::MERGE)],
+            &[("content-type", crate::case_run::MERGE)],
             given.to_string(),
         )
         .await?;
@@ -93,7 +93,7 @@ async fn policies(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn job_status(t: &Trial) -> Result<()> {
+async fn job_status(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     let indexed = json!({
         "completionMode": "Indexed", "completions": 3, "parallelism": 2, "backoffLimitPerIndex": 1,
@@ -121,7 +121,7 @@ async fn job_status(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn schedules(t: &Trial) -> Result<()> {
+async fn schedules(t: &CaseRun) -> Result<()> {
     let template = job(&json!({}))["spec"].clone();
     let cron = json!({
         "apiVersion": "batch/v1", "kind": "CronJob", "metadata": { "name": "cron" },
@@ -143,7 +143,7 @@ async fn schedules(t: &Trial) -> Result<()> {
 }
 
 /// The count of the template's changes is no annotation in the server's own form.
-async fn daemons(t: &Trial) -> Result<()> {
+async fn daemons(t: &CaseRun) -> Result<()> {
     let path = t.api("apps/v1", "daemonsets");
     let daemons = json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent" },
@@ -163,7 +163,7 @@ async fn daemons(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deletion(t: &Trial) -> Result<()> {
+async fn deletion(t: &CaseRun) -> Result<()> {
     let jobs = t.api("batch/v1", "jobs");
     t.delete(&format!("{jobs}/none")).await?.code(404)?;
     t.delete(&format!("{jobs}?labelSelector=app%3Dnone"))
@@ -173,7 +173,7 @@ async fn deletion(t: &Trial) -> Result<()> {
 }
 
 /// How often, and in which order with the rest, is the kind's own choice.
-async fn checks(t: &Trial) -> Result<()> {
+async fn checks(t: &CaseRun) -> Result<()> {
     let owner = json!([{ "apiVersion": "a/b/c", "kind": "", "name": "", "uid": "" }]);
     let bad = json!({ "metadata": { "ownerReferences": owner } });
     let ingress = json!({
@@ -217,7 +217,7 @@ async fn checks(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn eviction(t: &Trial) -> Result<()> {
+async fn eviction(t: &CaseRun) -> Result<()> {
     let eviction = json!({
         "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": "pod" }, "bogus": 1,
     });
@@ -227,7 +227,7 @@ async fn eviction(t: &Trial) -> Result<()> {
 }
 
 /// A service that had none gets an address in the old form only: it is shown in both.
-async fn old_address(t: &Trial) -> Result<()> {
+async fn old_address(t: &CaseRun) -> Result<()> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "web" },
         "spec": { "type": "ExternalName", "externalName": "db.example.com" },
@@ -241,7 +241,7 @@ async fn old_address(t: &Trial) -> Result<()> {
 }
 
 /// An address that a service outside of the cluster was left with makes its next change impossible.
-async fn kept_address(t: &Trial) -> Result<()> {
+async fn kept_address(t: &CaseRun) -> Result<()> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": "left" },
         "spec": { "ports": [{ "port": 80 }] },
@@ -269,7 +269,7 @@ async fn kept_address(t: &Trial) -> Result<()> {
 }
 
 /// What is not used of a rolling update comes back as 0.
-async fn unused_rolling(t: &Trial) -> Result<()> {
+async fn unused_rolling(t: &CaseRun) -> Result<()> {
     let labels = json!({ "app": "agent" });
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let daemons = json!({
@@ -288,7 +288,7 @@ async fn unused_rolling(t: &Trial) -> Result<()> {
 }
 
 /// A field that is dropped is a change all the same.
-async fn topology(t: &Trial) -> Result<()> {
+async fn topology(t: &CaseRun) -> Result<()> {
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": { "name": "slice" },
         "addressType": "IPv4", "endpoints": [{ "addresses": ["192.0.2.2"] }], "ports": [],

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 
 fn pod_spec() -> Value {
     json!({ "containers": [{ "name": "main", "image": "registry.example.com/main:1" }] })
@@ -17,7 +17,7 @@ fn selector() -> Value {
 }
 
 /// One object of every kind whose PUT needs no version.
-pub(super) fn unconditional(t: &Trial) -> Vec<(String, Value)> {
+pub(super) fn unconditional(t: &CaseRun) -> Vec<(String, Value)> {
     let named = |object: Value| {
         let mut object = object;
         object["metadata"] = json!({ "name": "sample" });
@@ -48,11 +48,11 @@ fn of(api_version: &str, kind: &str, name: &str, rest: Value) -> Value {
 }
 
 /// One object of every kind the box serves, each valid by itself.
-pub(super) fn all(t: &Trial) -> Vec<(String, Value)> {
+pub(super) fn all(t: &CaseRun) -> Vec<(String, Value)> {
     [core(t), workloads(t), networking(t), access(t)].concat()
 }
 
-fn core(t: &Trial) -> Vec<(String, Value)> {
+fn core(t: &CaseRun) -> Vec<(String, Value)> {
     let lease = json!({ "spec": { "holderIdentity": "me" } });
     let group = "coordination.k8s.io/v1";
     let data = |value: &str| json!({ "data": { "k": value } });
@@ -77,7 +77,7 @@ fn core(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn workloads(t: &Trial) -> Vec<(String, Value)> {
+fn workloads(t: &CaseRun) -> Vec<(String, Value)> {
     let pod = json!({ "spec": pod_spec() });
     let workload = json!({ "spec": { "selector": selector(), "template": template() } });
     let budget = json!({ "spec": { "selector": selector(), "minAvailable": 1 } });
@@ -99,7 +99,7 @@ fn workloads(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn networking(t: &Trial) -> Vec<(String, Value)> {
+fn networking(t: &CaseRun) -> Vec<(String, Value)> {
     let ports = json!([{ "name": "http", "port": 80 }]);
     let service = json!({
         "spec": { "clusterIP": "None", "selector": { "app": "a" }, "ports": ports },
@@ -122,7 +122,7 @@ fn networking(t: &Trial) -> Vec<(String, Value)> {
     ]
 }
 
-fn access(t: &Trial) -> Vec<(String, Value)> {
+fn access(t: &CaseRun) -> Vec<(String, Value)> {
     let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
     let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
     let binding = json!({

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::answer::Answer;
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -64,13 +64,13 @@ pub(super) const CASES: &[Case] = &[
     Case::new("schema/the-root-is-an-object", |t| Box::pin(root(t))),
 ];
 
-async fn invalid(t: &Trial, spec: Value) -> Result<Answer> {
+async fn invalid(t: &CaseRun, spec: Value) -> Result<Answer> {
     t.create(&t.widgets(), &widget("a", spec))
         .await?
         .refused(422, "Invalid")
 }
 
-async fn pruned(t: &Trial) -> Result<()> {
+async fn pruned(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget(
             "a",
@@ -88,7 +88,7 @@ async fn pruned(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn strict(t: &Trial) -> Result<()> {
+async fn strict(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldValidation=Strict", t.widgets());
     let body = widget("a", json!({ "unheard": 1, "also": 2 }));
     let refused = t.create(&path, &body).await?.refused(400, "BadRequest")?;
@@ -103,7 +103,7 @@ async fn strict(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ignore(t: &Trial) -> Result<()> {
+async fn ignore(t: &CaseRun) -> Result<()> {
     let path = format!("{}?fieldValidation=Ignore", t.widgets());
     let made = t
         .create(&path, &widget("a", json!({ "unheard": 1 })))
@@ -114,7 +114,7 @@ async fn ignore(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unknown_in_patch(t: &Trial) -> Result<()> {
+async fn unknown_in_patch(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let patch = json!({ "spec": { "unheard": 1 } });
     let patched = t.merge(&t.widget("a"), &patch).await?.code(200)?;
@@ -131,14 +131,14 @@ async fn unknown_in_patch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn preserved(t: &Trial) -> Result<()> {
+async fn preserved(t: &CaseRun) -> Result<()> {
     let free = json!({ "any": { "thing": [1, "two", null] } });
     let made = t.new_widget("a", json!({ "free": free })).await?;
     made.has("/spec/free/any/thing/1", "two")?;
     Ok(())
 }
 
-async fn defaults(t: &Trial) -> Result<()> {
+async fn defaults(t: &CaseRun) -> Result<()> {
     let made = t
         .new_widget(
             "a",
@@ -163,7 +163,7 @@ async fn defaults(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn null_default(t: &Trial) -> Result<()> {
+async fn null_default(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "replicas": null, "mode": null }))
         .await?
         .has("/spec/replicas", 1)?
@@ -171,7 +171,7 @@ async fn null_default(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn nullable(t: &Trial) -> Result<()> {
+async fn nullable(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "nothing": null })).await?;
     ensure!(
         made.body["spec"].get("nothing").is_some_and(Value::is_null),
@@ -181,7 +181,7 @@ async fn nullable(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn null_other(t: &Trial) -> Result<()> {
+async fn null_other(t: &CaseRun) -> Result<()> {
     t.create(&t.widgets(), &widget("a", json!({ "color": null })))
         .await?;
     Ok(())
@@ -247,7 +247,7 @@ fn mistakes() -> Vec<(Value, &'static str, &'static str)> {
     ]
 }
 
-async fn causes(t: &Trial) -> Result<()> {
+async fn causes(t: &CaseRun) -> Result<()> {
     for (spec, reason, field) in mistakes() {
         let refused = invalid(t, spec).await?;
         let found = refused
@@ -258,14 +258,14 @@ async fn causes(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn several(t: &Trial) -> Result<()> {
+async fn several(t: &CaseRun) -> Result<()> {
     let spec = json!({ "replicas": 101, "color": "a color that is too long", "nested": {} });
     let refused = invalid(t, spec).await?;
     ensure!(refused.causes().len() >= 3, "{:?}", refused.causes());
     Ok(())
 }
 
-async fn required(t: &Trial) -> Result<()> {
+async fn required(t: &CaseRun) -> Result<()> {
     let mut body = widget("a", json!({}));
     body.as_object_mut().map(|object| object.remove("spec"));
     let refused = t
@@ -276,7 +276,7 @@ async fn required(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn formats(t: &Trial) -> Result<()> {
+async fn formats(t: &CaseRun) -> Result<()> {
     invalid(t, json!({ "when": "yesterday" })).await?;
     t.new_widget("a", json!({ "when": "2026-01-02T03:04:05Z" }))
         .await?;
@@ -288,7 +288,7 @@ async fn formats(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn int_or_string(t: &Trial) -> Result<()> {
+async fn int_or_string(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "amount": 5 })).await?;
     t.new_widget("b", json!({ "amount": "50%" })).await?;
     t.create(&t.widgets(), &widget("c", json!({ "amount": true })))
@@ -300,7 +300,7 @@ async fn int_or_string(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn numbers(t: &Trial) -> Result<()> {
+async fn numbers(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "ratio": 1, "min": 1 })).await?;
     t.new_widget("b", json!({ "ratio": 0.5 })).await?;
     t.create(&t.widgets(), &widget("c", json!({ "min": 1.5 })))
@@ -315,7 +315,7 @@ async fn numbers(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn duplicates(t: &Trial) -> Result<()> {
+async fn duplicates(t: &CaseRun) -> Result<()> {
     let refused = invalid(t, json!({ "tags": ["x", "x"] })).await?;
     let want = [("FieldValueDuplicate".to_owned(), "spec.tags[1]".to_owned())];
     ensure!(refused.causes() == want, "{:?}", refused.causes());
@@ -336,7 +336,7 @@ async fn duplicates(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn rule(t: &Trial) -> Result<()> {
+async fn rule(t: &CaseRun) -> Result<()> {
     let refused = invalid(t, json!({ "min": 5, "max": 1 })).await?;
     refused.says("spec: Invalid value: min must not be larger than max")?;
     t.new_widget("a", json!({ "min": 1, "max": 5 })).await?;
@@ -347,7 +347,7 @@ async fn rule(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn blocked_rules(t: &Trial) -> Result<()> {
+async fn blocked_rules(t: &CaseRun) -> Result<()> {
     let refused = invalid(t, json!({ "min": "text", "max": 1 })).await?;
     let fields: Vec<_> = refused
         .causes()
@@ -358,7 +358,7 @@ async fn blocked_rules(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn transition(t: &Trial) -> Result<()> {
+async fn transition(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "fixed": "one" })).await?;
     let patch = json!({ "spec": { "fixed": "two" } });
     let refused = t
@@ -372,7 +372,7 @@ async fn transition(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unset(t: &Trial) -> Result<()> {
+async fn unset(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "fixed": "one" })).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "fixed": null } }))
         .await?
@@ -383,7 +383,7 @@ async fn unset(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ratcheting(t: &Trial) -> Result<()> {
+async fn ratcheting(t: &CaseRun) -> Result<()> {
     let crd = super::crd::definition(
         t,
         "ratchet",
@@ -405,7 +405,7 @@ async fn ratcheting(t: &Trial) -> Result<()> {
     t.quiet(
         "PATCH",
         &super::crd::path(&crd),
-        &[("content-type", crate::trial::JSON_PATCH)],
+        &[("content-type", crate::case_run::JSON_PATCH)],
         tighter.to_string(),
     )
     .await?
@@ -432,7 +432,7 @@ async fn ratcheting(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn root(t: &Trial) -> Result<()> {
+async fn root(t: &CaseRun) -> Result<()> {
     t.create(&t.widgets(), &widget("a", json!("text")))
         .await?
         .refused(422, "Invalid")?;

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -72,11 +72,11 @@ pub(super) const CASES: &[Case] = &[
 
 const GADGETS: &str = "/apis/conformance.example.com/v1/gadgets";
 
-fn status_path(t: &Trial, name: &str) -> String {
+fn status_path(t: &CaseRun, name: &str) -> String {
     format!("{}/status", t.widget(name))
 }
 
-async fn generation(t: &Trial) -> Result<()> {
+async fn generation(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({}))
         .await?
         .has("/metadata/generation", 1)?;
@@ -98,7 +98,7 @@ async fn generation(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn metadata_only(t: &Trial) -> Result<()> {
+async fn metadata_only(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let edits = [
         json!({ "labels": { "a": "b" } }),
@@ -116,7 +116,7 @@ async fn metadata_only(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn deletion(t: &Trial) -> Result<()> {
+async fn deletion(t: &CaseRun) -> Result<()> {
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     t.create(&t.widgets(), &with(&widget("a", json!({})), held))
         .await?
@@ -128,7 +128,7 @@ async fn deletion(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_subresource(t: &Trial) -> Result<()> {
+async fn no_subresource(t: &CaseRun) -> Result<()> {
     let name = t.namespace.clone();
     let path = format!("{GADGETS}/{name}");
     let gadget = json!({
@@ -152,7 +152,7 @@ async fn no_subresource(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn none(t: &Trial) -> Result<()> {
+async fn none(t: &CaseRun) -> Result<()> {
     let secret = json!({ "metadata": { "name": "a" } });
     let lease = json!({ "metadata": { "name": "a" }, "spec": {} });
     let objects = [
@@ -174,7 +174,7 @@ async fn none(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn dropped_at_creation(t: &Trial) -> Result<()> {
+async fn dropped_at_creation(t: &CaseRun) -> Result<()> {
     let body = with(
         &widget("a", json!({})),
         json!({ "status": { "phase": "Up" } }),
@@ -187,7 +187,7 @@ async fn dropped_at_creation(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn main_put(t: &Trial) -> Result<()> {
+async fn main_put(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let body = with(&made.body, json!({ "status": { "phase": "Up" } }));
     let put = t
@@ -202,7 +202,7 @@ async fn main_put(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn main_merge(t: &Trial) -> Result<()> {
+async fn main_merge(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let patch = json!({ "status": { "phase": "Up" } });
     let patched = t
@@ -217,7 +217,7 @@ async fn main_merge(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn main_json(t: &Trial) -> Result<()> {
+async fn main_json(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let patch = json!([{ "op": "add", "path": "/status", "value": { "phase": "Up" } }]);
     let patched = t
@@ -232,7 +232,7 @@ async fn main_json(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn main_apply(t: &Trial) -> Result<()> {
+async fn main_apply(t: &CaseRun) -> Result<()> {
     let config = with(
         &widget("a", json!({})),
         json!({ "status": { "phase": "Up" } }),
@@ -249,7 +249,7 @@ async fn main_apply(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn nothing_else(t: &Trial) -> Result<()> {
+async fn nothing_else(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let body = with(
         &made.body,
@@ -271,7 +271,7 @@ async fn nothing_else(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn finalizer(t: &Trial) -> Result<()> {
+async fn finalizer(t: &CaseRun) -> Result<()> {
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     t.create(&t.widgets(), &with(&widget("a", json!({})), held))
         .await?
@@ -284,7 +284,7 @@ async fn finalizer(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn shared_version(t: &Trial) -> Result<()> {
+async fn shared_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -307,7 +307,7 @@ async fn shared_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn put_without_version(t: &Trial) -> Result<()> {
+async fn put_without_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let mut body = with(&made.body, json!({ "status": { "phase": "Up" } }));
     body["metadata"]["resourceVersion"] = Value::Null;
@@ -317,7 +317,7 @@ async fn put_without_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_generation(t: &Trial) -> Result<()> {
+async fn no_generation(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let patched = t
         .merge(
@@ -329,7 +329,7 @@ async fn no_generation(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn not_allowed(t: &Trial) -> Result<()> {
+async fn not_allowed(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let body = widget("a", json!({}));
     t.create(&status_path(t, "a"), &body)
@@ -341,7 +341,7 @@ async fn not_allowed(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn read(t: &Trial) -> Result<()> {
+async fn read(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.get(&status_path(t, "a"))
         .await?
@@ -350,7 +350,7 @@ async fn read(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn missing(t: &Trial) -> Result<()> {
+async fn missing(t: &CaseRun) -> Result<()> {
     t.get(&status_path(t, "a"))
         .await?
         .refused(404, "NotFound")?;
@@ -361,7 +361,7 @@ async fn missing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn validated(t: &Trial) -> Result<()> {
+async fn validated(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let wrong = json!({ "status": { "replicas": "many" } });
     t.merge(&status_path(t, "a"), &wrong)
@@ -375,13 +375,13 @@ async fn validated(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn no_such_path(t: &Trial) -> Result<()> {
+async fn no_such_path(t: &CaseRun) -> Result<()> {
     t.get(&format!("{GADGETS}/any/status")).await?.code(404)?;
     t.get(&t.core("configmaps/any/status")).await?.code(404)?;
     Ok(())
 }
 
-async fn scale(t: &Trial) -> Result<()> {
+async fn scale(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "replicas": 3 })).await?;
     let reported = json!({ "status": { "replicas": 2, "selector": "app=a" } });
     t.merge(&status_path(t, "a"), &reported).await?.code(200)?;

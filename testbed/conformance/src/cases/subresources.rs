@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::with;
 
 pub(super) const CASES: &[Case] = &[
@@ -41,7 +41,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-async fn deployment(t: &Trial) -> Result<String> {
+async fn deployment(t: &CaseRun) -> Result<String> {
     let template = json!({
         "metadata": { "labels": { "app": "a" } },
         "spec": { "containers": [{ "name": "a", "image": "example.com/a" }] },
@@ -55,7 +55,7 @@ async fn deployment(t: &Trial) -> Result<String> {
     Ok(format!("{all}/a"))
 }
 
-async fn scale(t: &Trial) -> Result<()> {
+async fn scale(t: &CaseRun) -> Result<()> {
     let path = format!("{}/scale", deployment(t).await?);
     let shown = t.get(&path).await?.code(200)?.has("/spec/replicas", 1)?;
     let shown = shown.has("/status/selector", "app=a")?;
@@ -78,7 +78,7 @@ async fn scale(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn scale_owners(t: &Trial) -> Result<()> {
+async fn scale_owners(t: &CaseRun) -> Result<()> {
     let path = deployment(t).await?;
     let body = json!({
         "apiVersion": "autoscaling/v1", "kind": "Scale",
@@ -97,7 +97,7 @@ async fn scale_owners(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn scale_refuses(t: &Trial) -> Result<()> {
+async fn scale_refuses(t: &CaseRun) -> Result<()> {
     let path = format!("{}/scale", deployment(t).await?);
     for body in [
         json!({ "spec": { "replicas": -1 } }),
@@ -118,7 +118,7 @@ fn evicted(name: &str) -> Value {
     json!({ "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name } })
 }
 
-async fn eviction(t: &Trial) -> Result<()> {
+async fn eviction(t: &CaseRun) -> Result<()> {
     let held = with(
         &pod("a"),
         json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
@@ -140,7 +140,7 @@ async fn eviction(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn budget(t: &Trial) -> Result<()> {
+async fn budget(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let ready = json!({ "status": {
         "phase": "Running", "conditions": [{ "type": "Ready", "status": "True" }],
@@ -174,7 +174,7 @@ async fn budget(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unready(t: &Trial) -> Result<()> {
+async fn unready(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let running = json!({ "status": { "phase": "Running" } });
     t.merge(&t.core("pods/a/status"), &running)
@@ -205,7 +205,7 @@ async fn unready(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn binding(t: &Trial) -> Result<()> {
+async fn binding(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let path = t.core("pods/a/binding");
     let body = json!({
@@ -220,7 +220,7 @@ async fn binding(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn ephemeral(t: &Trial) -> Result<()> {
+async fn ephemeral(t: &CaseRun) -> Result<()> {
     t.create(&t.core("pods"), &pod("a")).await?.code(201)?;
     let path = t.core("pods/a/ephemeralcontainers");
     let debug = |name: &str| {
@@ -239,7 +239,7 @@ async fn ephemeral(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn token_refusals(t: &Trial) -> Result<()> {
+async fn token_refusals(t: &CaseRun) -> Result<()> {
     let account = json!({
         "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "robot" },
     });

@@ -5,7 +5,7 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{APPLY, GROUP, MERGE, STRATEGIC, Trial};
+use crate::case_run::{APPLY, CaseRun, GROUP, MERGE, STRATEGIC};
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -82,7 +82,7 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn one_counter(t: &Trial) -> Result<()> {
+async fn one_counter(t: &CaseRun) -> Result<()> {
     let mut last = 0;
     for round in 0..4 {
         let made = t
@@ -104,7 +104,7 @@ async fn one_counter(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn list_version(t: &Trial) -> Result<()> {
+async fn list_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?.version()?;
     let other = t
         .create(&t.core("configmaps"), &config_map("c", json!({})))
@@ -123,7 +123,7 @@ async fn list_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn monotone(t: &Trial) -> Result<()> {
+async fn monotone(t: &CaseRun) -> Result<()> {
     let mut watch = t.watch(&t.widgets()).await?;
     t.new_widget("a", json!({})).await?;
     for color in ["red", "green", "blue"] {
@@ -140,7 +140,7 @@ async fn monotone(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn equal_put(t: &Trial) -> Result<()> {
+async fn equal_put(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let mut watch = t
         .watch(&format!(
@@ -157,7 +157,7 @@ async fn equal_put(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn equal_merge(t: &Trial) -> Result<()> {
+async fn equal_merge(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let mut watch = t
         .watch(&format!(
@@ -175,7 +175,7 @@ async fn equal_merge(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn equal_json_patch(t: &Trial) -> Result<()> {
+async fn equal_json_patch(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({ "color": "red" })).await?;
     let patch = json!([{ "op": "replace", "path": "/spec/color", "value": "red" }]);
     let patched = t.json_patch(&t.widget("a"), &patch).await?.code(200)?;
@@ -186,7 +186,7 @@ async fn equal_json_patch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn equal_apply(t: &Trial) -> Result<()> {
+async fn equal_apply(t: &CaseRun) -> Result<()> {
     let config = widget("a", json!({ "color": "red" }));
     let made = t.apply(&t.widget("a"), "one", &config).await?.code(201)?;
     let mut watch = t
@@ -206,7 +206,7 @@ async fn equal_apply(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn equal_status(t: &Trial) -> Result<()> {
+async fn equal_status(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = format!("{}/status", t.widget("a"));
     let first = t
@@ -221,7 +221,7 @@ async fn equal_status(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_version(t: &Trial) -> Result<()> {
+async fn old_version(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -243,7 +243,7 @@ async fn old_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_config_map(t: &Trial) -> Result<()> {
+async fn old_config_map(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps/a");
     let made = t
         .create(&t.core("configmaps"), &config_map("a", json!({})))
@@ -260,7 +260,7 @@ async fn old_config_map(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn needed(t: &Trial) -> Result<()> {
+async fn needed(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let without = widget("a", json!({ "color": "red" }));
     let refused = t
@@ -271,7 +271,7 @@ async fn needed(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn needed_by_lease(t: &Trial) -> Result<()> {
+async fn needed_by_lease(t: &CaseRun) -> Result<()> {
     let lease = json!({ "metadata": { "name": "a" }, "spec": { "holderIdentity": "me" } });
     let path = t.api("coordination.k8s.io/v1", "leases");
     t.create(&path, &lease).await?.code(201)?;
@@ -283,7 +283,7 @@ async fn needed_by_lease(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn unconditional(t: &Trial) -> Result<()> {
+async fn unconditional(t: &CaseRun) -> Result<()> {
     let changed = json!({ "metadata": { "labels": { "changed": "yes" } } });
     for (path, object) in super::samples::unconditional(t) {
         let name = object["metadata"]["name"]
@@ -299,7 +299,7 @@ async fn unconditional(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn garbage(t: &Trial) -> Result<()> {
+async fn garbage(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     for version in ["abc", "-1", "1.5"] {
         let body = with(
@@ -321,7 +321,7 @@ async fn garbage(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_uid(t: &Trial) -> Result<()> {
+async fn other_uid(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let uid = "11111111-2222-4333-8444-555555555555";
     let body = with(&made.body, json!({ "metadata": { "uid": uid } }));
@@ -331,7 +331,7 @@ async fn other_uid(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn other_name(t: &Trial) -> Result<()> {
+async fn other_name(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let body = with(&made.body, json!({ "metadata": { "name": "b" } }));
     t.put(&t.widget("a"), &body)
@@ -347,7 +347,7 @@ async fn other_name(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn put_missing(t: &Trial) -> Result<()> {
+async fn put_missing(t: &CaseRun) -> Result<()> {
     t.put(&t.widget("a"), &widget("a", json!({}))).await?;
     let with_version = with(
         &widget("a", json!({})),
@@ -360,7 +360,7 @@ async fn put_missing(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn merges(t: &Trial) -> Result<()> {
+async fn merges(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let path = t.widget("a");
     let patches = (0..25).map(|n| {
@@ -373,7 +373,7 @@ async fn merges(t: &Trial) -> Result<()> {
     all_settings(t, 25).await
 }
 
-async fn applies(t: &Trial) -> Result<()> {
+async fn applies(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let paths: Vec<_> = (0..25)
         .map(|n| format!("{}?fieldManager=m{n}", t.widget("a")))
@@ -388,14 +388,14 @@ async fn applies(t: &Trial) -> Result<()> {
     all_settings(t, 25).await
 }
 
-async fn all_settings(t: &Trial, count: usize) -> Result<()> {
+async fn all_settings(t: &CaseRun, count: usize) -> Result<()> {
     let settings = t.get(&t.widget("a")).await?.at("/spec/settings");
     let found = settings.as_object().map_or(0, serde_json::Map::len);
     ensure!(found == count, "{found} of {count} writes are there");
     Ok(())
 }
 
-async fn old_in_merge(t: &Trial) -> Result<()> {
+async fn old_in_merge(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -408,7 +408,7 @@ async fn old_in_merge(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_in_json(t: &Trial) -> Result<()> {
+async fn old_in_json(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     t.merge(&t.widget("a"), &json!({ "spec": { "color": "red" } }))
         .await?
@@ -424,7 +424,7 @@ async fn old_in_json(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn failing_json_patch(t: &Trial) -> Result<()> {
+async fn failing_json_patch(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     let patches = [
         json!([{ "op": "test", "path": "/spec/color", "value": "blue" }]),
@@ -447,7 +447,7 @@ async fn failing_json_patch(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn strategic(t: &Trial) -> Result<()> {
+async fn strategic(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let body = json!({ "spec": { "color": "red" } }).to_string();
     let headers = [("content-type", STRATEGIC)];

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::case::Case;
-use crate::trial::Trial;
+use crate::case_run::CaseRun;
 use crate::verbs::{config_map, widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -67,7 +67,7 @@ pub(super) const CASES: &[Case] = &[
     Case::new("watch/the-old-watch-path", |t| Box::pin(old_path(t))),
 ];
 
-async fn life(t: &Trial) -> Result<()> {
+async fn life(t: &CaseRun) -> Result<()> {
     let mut watch = t.watch(&t.widgets()).await?;
     let made = t.new_widget("a", json!({})).await?;
     let changed = t
@@ -91,7 +91,7 @@ async fn life(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn two_watches(t: &Trial) -> Result<()> {
+async fn two_watches(t: &CaseRun) -> Result<()> {
     let mut one = t.watch(&t.widgets()).await?;
     let mut two = t.watch(&t.widgets()).await?;
     for name in ["a", "b"] {
@@ -107,7 +107,7 @@ async fn two_watches(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn label_selector(t: &Trial) -> Result<()> {
+async fn label_selector(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let mut watch = t
         .watch(&format!("{}?labelSelector=on%3Dyes", t.widgets()))
@@ -133,7 +133,7 @@ async fn label_selector(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn field_selector(t: &Trial) -> Result<()> {
+async fn field_selector(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "blue" })).await?;
     let mut watch = t
         .watch(&format!("{}?fieldSelector=spec.color%3Dred", t.widgets()))
@@ -146,7 +146,7 @@ async fn field_selector(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn by_name(t: &Trial) -> Result<()> {
+async fn by_name(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     let mut watch = t
@@ -159,7 +159,7 @@ async fn by_name(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn status_change(t: &Trial) -> Result<()> {
+async fn status_change(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let mut watch = t
         .watch(&format!(
@@ -176,7 +176,7 @@ async fn status_change(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn begins_with_everything(t: &Trial, query: &str) -> Result<()> {
+async fn begins_with_everything(t: &CaseRun, query: &str) -> Result<()> {
     for name in ["b", "a", "c"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -197,15 +197,15 @@ async fn begins_with_everything(t: &Trial, query: &str) -> Result<()> {
     Ok(())
 }
 
-async fn unset(t: &Trial) -> Result<()> {
+async fn unset(t: &CaseRun) -> Result<()> {
     begins_with_everything(t, "").await
 }
 
-async fn zero(t: &Trial) -> Result<()> {
+async fn zero(t: &CaseRun) -> Result<()> {
     begins_with_everything(t, "?resourceVersion=0").await
 }
 
-async fn after(t: &Trial) -> Result<()> {
+async fn after(t: &CaseRun) -> Result<()> {
     let first = t.new_widget("a", json!({})).await?;
     t.new_widget("b", json!({})).await?;
     t.delete(&t.widget("a")).await?.code(200)?;
@@ -216,7 +216,7 @@ async fn after(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn all_namespaces(t: &Trial) -> Result<()> {
+async fn all_namespaces(t: &CaseRun) -> Result<()> {
     let selector = format!("labelSelector=trial%3D{}", t.namespace);
     let path = format!("/apis/conformance.example.com/v1/widgets?{selector}");
     let mut watch = t.watch(&path).await?;
@@ -228,7 +228,7 @@ async fn all_namespaces(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bad_version(t: &Trial) -> Result<()> {
+async fn bad_version(t: &CaseRun) -> Result<()> {
     for version in ["abc", "-1"] {
         let path = format!("{}?watch=true&resourceVersion={version}", t.widgets());
         let refused = t.get(&path).await?;
@@ -237,7 +237,7 @@ async fn bad_version(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn future(t: &Trial) -> Result<()> {
+async fn future(t: &CaseRun) -> Result<()> {
     let path = format!("{}?resourceVersion=999999999&timeoutSeconds=2", t.widgets());
     let mut watch = t.watch(&path).await?;
     t.new_widget("a", json!({})).await?;
@@ -248,7 +248,7 @@ async fn future(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn too_old(t: &Trial) -> Result<()> {
+async fn too_old(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let mut watch = t
         .watch(&format!("{}?resourceVersion=1", t.widgets()))
@@ -272,7 +272,7 @@ async fn too_old(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn bookmarks(t: &Trial) -> Result<()> {
+async fn bookmarks(t: &CaseRun) -> Result<()> {
     let made = t.new_widget("a", json!({})).await?;
     let path = format!(
         "{}?allowWatchBookmarks=true&timeoutSeconds=10&resourceVersion={}",
@@ -308,7 +308,7 @@ async fn bookmarks(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn minute(t: &Trial) -> Result<()> {
+async fn minute(t: &CaseRun) -> Result<()> {
     let path = format!(
         "{}?allowWatchBookmarks=true&timeoutSeconds=150",
         t.widgets()
@@ -331,7 +331,7 @@ async fn minute(t: &Trial) -> Result<()> {
 
 const INITIAL: &str = "sendInitialEvents=true&allowWatchBookmarks=true";
 
-async fn initial_events(t: &Trial) -> Result<()> {
+async fn initial_events(t: &CaseRun) -> Result<()> {
     for name in ["a", "b"] {
         t.new_widget(name, json!({})).await?;
     }
@@ -351,7 +351,7 @@ async fn initial_events(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_refused(t: &Trial) -> Result<()> {
+async fn initial_refused(t: &CaseRun) -> Result<()> {
     let queries = [
         format!("watch=true&{INITIAL}"),
         format!("watch=true&{INITIAL}&resourceVersionMatch=Exact&resourceVersion=1"),
@@ -366,7 +366,7 @@ async fn initial_refused(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_empty(t: &Trial) -> Result<()> {
+async fn initial_empty(t: &CaseRun) -> Result<()> {
     let path = format!(
         "{}?{INITIAL}&resourceVersionMatch=NotOlderThan",
         t.widgets()
@@ -377,7 +377,7 @@ async fn initial_empty(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_selected(t: &Trial) -> Result<()> {
+async fn initial_selected(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({ "color": "red" })).await?;
     t.new_widget("b", json!({ "color": "blue" })).await?;
     let query =
@@ -389,7 +389,7 @@ async fn initial_selected(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn initial_declined(t: &Trial) -> Result<()> {
+async fn initial_declined(t: &CaseRun) -> Result<()> {
     t.new_widget("a", json!({})).await?;
     let query =
         "sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
@@ -397,7 +397,7 @@ async fn initial_declined(t: &Trial) -> Result<()> {
     watch.silent().await
 }
 
-async fn time_limit(t: &Trial) -> Result<()> {
+async fn time_limit(t: &CaseRun) -> Result<()> {
     let started = Instant::now();
     let mut watch = t
         .watch(&format!("{}?timeoutSeconds=1", t.widgets()))
@@ -408,7 +408,7 @@ async fn time_limit(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn built_in(t: &Trial) -> Result<()> {
+async fn built_in(t: &CaseRun) -> Result<()> {
     let path = t.core("configmaps");
     let mut watch = t.watch(&path).await?;
     t.create(&path, &config_map("a", json!({ "k": "v" })))
@@ -421,7 +421,7 @@ async fn built_in(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn old_path(t: &Trial) -> Result<()> {
+async fn old_path(t: &CaseRun) -> Result<()> {
     t.create(&t.core("configmaps"), &config_map("a", json!({})))
         .await?
         .code(201)?;

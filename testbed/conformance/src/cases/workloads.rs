@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::{MERGE, Trial};
+use crate::case_run::{CaseRun, MERGE};
 
 pub(super) const CASES: &[Case] = &[
     Case::new("workloads/a-namespace-is-furnished", |t| {
@@ -47,7 +47,7 @@ pub(super) const CASES: &[Case] = &[
 
 /// Waits until an object is as wanted. What is there is not recorded: how often it is looked at
 /// depends on the machine.
-async fn until(t: &Trial, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
+async fn until(t: &CaseRun, path: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut last = Value::Null;
     for _ in 0..600 {
         let answer = t.quiet("GET", path, &[], "").await?;
@@ -60,7 +60,7 @@ async fn until(t: &Trial, path: &str, wanted: impl Fn(&Value) -> bool) -> Result
     bail!("{path} stays {last}")
 }
 
-async fn gone(t: &Trial, path: &str) -> Result<()> {
+async fn gone(t: &CaseRun, path: &str) -> Result<()> {
     for _ in 0..600 {
         if t.quiet("GET", path, &[], "").await?.code == 404 {
             return Ok(());
@@ -82,7 +82,7 @@ fn settled(object: &Value) -> bool {
     object["metadata"]["generation"] == object["status"]["observedGeneration"]
 }
 
-async fn furnished(t: &Trial) -> Result<()> {
+async fn furnished(t: &CaseRun) -> Result<()> {
     let account = t.core("serviceaccounts/default");
     until(t, &account, |_| true).await?;
     t.delete(&account).await?.code(200)?;
@@ -124,7 +124,7 @@ fn deployment(name: &str, replicas: u32, spec: &Value) -> Value {
 }
 
 /// Creates a deployment and waits for its pods.
-async fn deployed(t: &Trial, name: &str, replicas: u32, spec: &Value) -> Result<String> {
+async fn deployed(t: &CaseRun, name: &str, replicas: u32, spec: &Value) -> Result<String> {
     let deployments = t.api("apps/v1", "deployments");
     let body = deployment(name, replicas, spec).to_string();
     let json = ("content-type", "application/json");
@@ -139,7 +139,7 @@ async fn deployed(t: &Trial, name: &str, replicas: u32, spec: &Value) -> Result<
     Ok(path)
 }
 
-async fn patch(t: &Trial, path: &str, body: &Value) -> Result<()> {
+async fn patch(t: &CaseRun, path: &str, body: &Value) -> Result<()> {
     let merge = [("content-type", MERGE)];
     t.quiet("PATCH", path, &merge, body.to_string())
         .await?
@@ -148,7 +148,7 @@ async fn patch(t: &Trial, path: &str, body: &Value) -> Result<()> {
 }
 
 /// Says of every pod that it is ready, as a kubelet would, until the deployment is done.
-async fn get_ready(t: &Trial, path: &str, name: &str) -> Result<Value> {
+async fn get_ready(t: &CaseRun, path: &str, name: &str) -> Result<Value> {
     let pods = t.core(&format!("pods?labelSelector=app%3D{name}"));
     for _ in 0..200 {
         let seen = t.quiet("GET", path, &[], "").await?.body;
@@ -180,7 +180,7 @@ fn conditions(object: &Value) -> Value {
 }
 
 /// Replica sets by name: what they ask for, their annotations and their labels.
-async fn note_sets(t: &Trial, name: &str) -> Result<()> {
+async fn note_sets(t: &CaseRun, name: &str) -> Result<()> {
     let path = t.api(
         "apps/v1",
         &format!("replicasets?labelSelector=app%3D{name}"),
@@ -198,7 +198,7 @@ async fn note_sets(t: &Trial, name: &str) -> Result<()> {
     Ok(())
 }
 
-async fn becomes_pods(t: &Trial) -> Result<()> {
+async fn becomes_pods(t: &CaseRun) -> Result<()> {
     let path = deployed(t, "web", 2, &json!({})).await?;
     let seen = until(t, &path, |it| count(it, "unavailableReplicas") == 2).await?;
     t.note("annotations", seen["metadata"]["annotations"].clone())
@@ -234,7 +234,7 @@ async fn becomes_pods(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn rollout(t: &Trial) -> Result<()> {
+async fn rollout(t: &CaseRun) -> Result<()> {
     let strategy = json!({ "type": "RollingUpdate",
         "rollingUpdate": { "maxSurge": 1, "maxUnavailable": "25%" } });
     let spec = json!({ "strategy": strategy, "revisionHistoryLimit": 1 });
@@ -261,7 +261,7 @@ async fn rollout(t: &Trial) -> Result<()> {
     note_sets(t, "web").await
 }
 
-async fn recreates(t: &Trial) -> Result<()> {
+async fn recreates(t: &CaseRun) -> Result<()> {
     let spec = json!({ "strategy": { "type": "Recreate" } });
     let path = deployed(t, "web", 2, &spec).await?;
     get_ready(t, &path, "web").await?;
@@ -272,7 +272,7 @@ async fn recreates(t: &Trial) -> Result<()> {
     note_sets(t, "web").await
 }
 
-async fn paused(t: &Trial) -> Result<()> {
+async fn paused(t: &CaseRun) -> Result<()> {
     let strategy = json!({ "type": "RollingUpdate",
         "rollingUpdate": { "maxSurge": 2, "maxUnavailable": 0 } });
     let path = deployed(t, "web", 6, &json!({ "strategy": strategy })).await?;
@@ -299,7 +299,7 @@ async fn paused(t: &Trial) -> Result<()> {
     note_sets(t, "web").await
 }
 
-async fn adopted(t: &Trial) -> Result<()> {
+async fn adopted(t: &CaseRun) -> Result<()> {
     let pods = t.core("pods");
     let labels = json!({ "app": "web" });
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
@@ -336,7 +336,7 @@ async fn adopted(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn cascade(t: &Trial) -> Result<()> {
+async fn cascade(t: &CaseRun) -> Result<()> {
     for policy in ["Background", "Foreground", "Orphan"] {
         let name = policy.to_lowercase();
         let path = deployed(t, &name, 2, &json!({})).await?;
@@ -358,7 +358,7 @@ async fn cascade(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn left_behind(t: &Trial) -> Result<()> {
+async fn left_behind(t: &CaseRun) -> Result<()> {
     let container = json!([{ "name": "c", "image": "registry.example.com/c:1" }]);
     let job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "job" },

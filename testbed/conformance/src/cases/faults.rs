@@ -6,8 +6,8 @@ use aplomb_simulation::trace::Trace;
 use serde_json::{Value, json};
 
 use crate::case::Case;
-use crate::trial::Trial;
-use crate::trouble::{Trouble, behind};
+use crate::case_run::CaseRun;
+use crate::faults::{ServerFault, behind};
 use crate::verbs::{widget, with};
 
 pub(super) const CASES: &[Case] = &[
@@ -27,8 +27,12 @@ pub(super) const CASES: &[Case] = &[
     }),
 ];
 
-async fn overload(t: &Trial) -> Result<()> {
-    let answer = t.server.in_trouble(Trouble::Overload).await?.code(429)?;
+async fn overload(t: &CaseRun) -> Result<()> {
+    let answer = t
+        .server
+        .in_trouble(ServerFault::Overload)
+        .await?
+        .code(429)?;
     t.record(&answer).await;
     ensure!(
         answer.content_type == "text/plain; charset=utf-8",
@@ -53,15 +57,15 @@ fn timed_out() -> Value {
     })
 }
 
-async fn too_long(t: &Trial) -> Result<()> {
-    let answer = t.server.in_trouble(Trouble::Timeout).await?;
+async fn too_long(t: &CaseRun) -> Result<()> {
+    let answer = t.server.in_trouble(ServerFault::Timeout).await?;
     t.record(&answer).await;
     answer.code(504)?.has("", timed_out())?;
     Ok(())
 }
 
-async fn not_ready(t: &Trial) -> Result<()> {
-    let answer = t.server.in_trouble(Trouble::Initializing).await?;
+async fn not_ready(t: &CaseRun) -> Result<()> {
+    let answer = t.server.in_trouble(ServerFault::Initializing).await?;
     t.record(&answer).await;
     ensure!(
         answer.retry_after.as_deref() == Some("1"),
@@ -75,7 +79,7 @@ async fn not_ready(t: &Trial) -> Result<()> {
     Ok(())
 }
 
-async fn hidden_commit(t: &Trial) -> Result<()> {
+async fn hidden_commit(t: &CaseRun) -> Result<()> {
     for (name, committed) in [("kept", true), ("lost", false)] {
         let faults = Faults::new("user", &Trace::new());
         faults.add(Rule::new(Fault::Timeout { committed }));

@@ -13,10 +13,10 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-use super::cluster::{Cluster, Connection, master, with_retries};
 use super::crash_gate::{Crash, CrashGate, ProcessLife};
 use super::freeze::{Freezable, Freezer};
-use super::panics;
+use super::{Cluster, Connection, master, with_retries};
+use crate::panics;
 
 /// How long a component stays down after a crash.
 const RESTART_AFTER: Duration = Duration::from_secs(1);

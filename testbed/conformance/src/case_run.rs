@@ -31,7 +31,7 @@ pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub const GROUP: &str = "conformance.example.com";
 
 /// One case on one server.
-pub struct Trial {
+pub struct CaseRun {
     /// The server, for the few cases that need more than a client.
     pub server: Arc<dyn Server>,
     /// A client that may do everything.
@@ -47,7 +47,7 @@ struct Log {
     entries: Vec<Value>,
 }
 
-impl Trial {
+impl CaseRun {
     /// Prepares a trial: makes its namespace.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Trial {
         Ok(answer)
     }
 
-    /// Records an answer got by [`Trial::quiet`] or [`Trial::as_user`].
+    /// Records an answer got by [`CaseRun::quiet`] or [`CaseRun::as_user`].
     pub async fn record(&self, answer: &Answer) {
         let mut log = self.log.lock().await;
         let request = log.mask.text(&answer.request);

@@ -14,12 +14,12 @@ use serde_json::json;
 use tower::{Layer, service_fn};
 
 use crate::answer::Answer;
+use crate::case_run::{GROUP, MERGE, ask};
 use crate::server::install_fixtures_of;
-use crate::trial::{GROUP, MERGE, ask};
 
 /// One trouble.
 #[derive(Clone, Copy, Debug)]
-pub enum Trouble {
+pub enum ServerFault {
     /// More requests than it takes at once.
     Overload,
     /// A request that takes longer than it was given.
@@ -34,7 +34,7 @@ const FUTURE: &str = "/api/v1/namespaces/default/configmaps?resourceVersion=9999
 /// Longer than it takes on a loaded machine, shorter than the limit of a case.
 const ATTEMPTS: usize = 400;
 
-impl Trouble {
+impl ServerFault {
     /// What the client asks for when it meets the trouble.
     fn request(self) -> (&'static str, String) {
         match self {
@@ -115,7 +115,7 @@ pub async fn plane() -> Result<ControlPlane> {
 async fn overloaded(plane: &ControlPlane) -> Result<Answer> {
     let admin = plane.client().await?;
     let somebody = plane.client_of(0, &plane.tokens().restricted).await?;
-    let (method, path) = Trouble::Overload.request();
+    let (method, path) = ServerFault::Overload.request();
     for _ in 0..ATTEMPTS {
         let mut waiting = std::pin::pin!(ask(&admin, "GET", FUTURE, &[], Vec::new()));
         loop {
@@ -138,7 +138,7 @@ async fn overloaded(plane: &ControlPlane) -> Result<Answer> {
 /// time-out answers in its place.
 async fn timed_out(plane: &ControlPlane) -> Result<Answer> {
     let client = plane.client().await?;
-    let (method, path) = Trouble::Timeout.request();
+    let (method, path) = ServerFault::Timeout.request();
     ask(&client, method, &path, &[], Vec::new()).await
 }
 
@@ -147,7 +147,7 @@ async fn initializing(plane: &ControlPlane) -> Result<Answer> {
     let client = plane.client().await?;
     let definition =
         format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.{GROUP}");
-    let (method, path) = Trouble::Initializing.request();
+    let (method, path) = ServerFault::Initializing.request();
     for turn in 0..ATTEMPTS {
         let names = json!({ "spec": { "names": { "shortNames": [format!("w{turn}")] } } });
         let headers = [("content-type", MERGE)];
